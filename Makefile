@@ -1,0 +1,81 @@
+# Needs Python 3.11 to 3.13, make and a package index. `make book` and `make test` do the rest.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
+	&& echo $$p && break; done)
+BIN := .venv/bin
+READY := .venv/ready
+PACKAGE := $(shell find attnlearn -name '*.py' -o -name '*.json' | sort)
+PAGES := $(wildcard book/*.ipynb book/*.md book/*.bib exercises/*.ipynb book/_static/*)
+SITE := _build/html/ready
+
+export PYTHONHASHSEED := 0
+export JUPYTER_PLATFORM_DIRS := 1
+# One thread in each process: several run side by side.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: help book serve test lint release experiments bench clean
+
+help:
+	@echo "make book         build the web book: _build/html/index.html"
+	@echo "make serve        build it and show it at http://127.0.0.1:8000"
+	@echo "make test         lint, stale files, unit tests, the exercise bank, notebooks, the site"
+	@echo "make lint         ruff, check and format"
+	@echo "make release      write the notebooks, tables and the bank page from their sources"
+	@echo "make experiments  run what is too long for a chapter; results go to book/evidence"
+	@echo "make bench        time and memory of the implementations, as ratios"
+	@echo "make clean        remove what was built, all but .venv"
+
+$(READY): requirements.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "No Python 3.11, 3.12 or 3.13 found: set PYTHON=..."; exit 1; }
+	@echo "== Installing the pinned packages into .venv (some minutes, once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -r requirements.txt
+	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps -e .
+	@$(BIN)/python -m pip check
+	@touch $@
+
+book: $(SITE)
+	@echo "== The book: _build/html/index.html"
+
+# The cache of executed notebooks knows their cells, not the package that the cells import.
+_build/package: $(PACKAGE) requirements.txt
+	@mkdir -p _build && rm -rf _build/.jupyter_cache && touch $@
+
+$(SITE): $(READY) _build/package $(PAGES) _config.yml _toc.yml
+	@echo "== Building the book"
+	@$(BIN)/jupyter-book build . -W -n --keep-going --all
+	@touch $@
+
+serve: book
+	@echo "== http://127.0.0.1:8000 (Ctrl-C to stop)"
+	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
+
+test: $(READY) lint
+	@echo "== Generated files"
+	@$(BIN)/python -m attnlearn release --check
+	@echo "== Unit tests and the exercise bank"
+	@$(BIN)/python -m pytest -n 2 -m "not site"
+	@echo "== Solved notebooks, under nbval"
+	@$(BIN)/python -m pytest --nbval solutions/*.ipynb -q
+	@$(MAKE) --no-print-directory book
+	@echo "== The site, in a browser"
+	@$(BIN)/python -m pytest -m site
+
+lint: $(READY)
+	@echo "== Lint"
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+release: $(READY)
+	@$(BIN)/python -m attnlearn release
+
+experiments: $(READY)
+	@mkdir -p book/evidence
+	@$(BIN)/python -m attnlearn.bench --json book/evidence/bench.json
+
+bench: $(READY)
+	@$(BIN)/python -m attnlearn.bench
+
+clean:
+	rm -rf _build .pytest_cache .ruff_cache
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
