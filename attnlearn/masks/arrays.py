@@ -1,0 +1,173 @@
+"""Masks that hold arrays. Positions outside the array see nothing and are seen by nobody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .algebra import PARTIAL, Mask, verdict
+from .fields import frozen, keep, plain, whole
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dense(Mask):
+    """One boolean matrix, [T, S] or [B or 1, H or 1, T, S]; its last row is the last query."""
+
+    array: Any
+    lead: Any = field(init=False, repr=False)  # indices of examples and heads, to look up with
+
+    def __post_init__(self):
+        array = plain(self.array)
+        if array.dtype.kind != "b":
+            raise TypeError(
+                f"a mask array must be boolean (True: may see), got {array.dtype}: PyTorch would "
+                "add numbers to the scores, so 0 and 1 hide nothing. Write array == 1 if 1 means "
+                "see, array == 0 if it holds 0 and -inf"
+            )
+        if array.ndim not in (2, 4):
+            raise ValueError(
+                f"Dense: array must be [T, S] or [B or 1, H or 1, T, S], got shape {array.shape}: "
+                "with three axes nobody can tell examples from heads"
+            )
+        keep(self, array=frozen(array), lead=leading(array.shape[:-2]))
+
+    def __call__(self, i, j):
+        T, S = self.array.shape[-2:]
+        i = i + (T - S)
+        inside = (i >= 0) & (i < T) & (j >= 0) & (j < S)
+        return self.array[(*self.lead, i * inside, j * inside)] & inside
+
+    def over(self, i0, i1, j0, j1):
+        """Exact: the sums over rectangles come from one table of running sums."""
+        T, S = self.array.shape[-2:]
+        sums = np.zeros((*self.array.shape[:-2], T + 1, S + 1), np.int64)
+        sums[..., 1:, 1:] = self.array.cumsum(-2, dtype=np.int64).cumsum(-1)
+        top, bottom = np.clip(i0 + (T - S), 0, T), np.clip(i1 + (T - S) + 1, 0, T)
+        left, right = np.clip(j0, 0, S), np.clip(j1 + 1, 0, S)
+
+        def at(i, j):
+            return sums[(*self.lead, i, j)]
+
+        seen = at(bottom, right) - at(top, right) - at(bottom, left) + at(top, left)
+        return verdict(seen > 0, seen == (i1 - i0 + 1) * (j1 - j0 + 1))
+
+    def check(self, T, S):
+        rows, cols = self.array.shape[-2:]
+        if T > rows or S != cols:
+            raise ValueError(
+                f"mask Dense holds a [{rows}, {cols}] matrix, got {T} queries, {S} keys"
+            )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Document(Mask):
+    """Keys of the query's own document: ``ids[i] == ids[j]``, ids [S] or, per example, [B, S]."""
+
+    ids: Any
+    lead: Any = field(init=False, repr=False)
+
+    def __post_init__(self):
+        ids = plain(self.ids)
+        if ids.dtype.kind not in "iub":
+            raise TypeError(f"Document: ids must be whole numbers, got {ids.dtype}")
+        if ids.ndim not in (1, 2):
+            raise ValueError(f"Document: ids must be [S], or [B, S], got shape {ids.shape}")
+        if ids.shape[-1] == 0:
+            raise ValueError("Document: ids must name the document of at least one position")
+        keep(self, ids=frozen(ids), lead=leading(ids.shape[:-1]))
+
+    def __call__(self, i, j):
+        here, there = self.inside(i), self.inside(j)
+        query, key = self.ids[(*self.lead, i * here)], self.ids[(*self.lead, j * there)]
+        return (query == key) & here & there
+
+    def inside(self, p):
+        return (p >= 0) & (p < self.ids.shape[-1])
+
+    def over(self, i0, i1, j0, j1):
+        """By runs of equal ids: exact when no document is torn apart, unsure when one is."""
+        change = np.diff(self.ids, axis=-1, prepend=self.ids[..., :1]) != 0
+        run = change.cumsum(-1)
+        last = run.shape[-1] - 1
+        a, b, c, d = (run[(*self.lead, np.clip(p, 0, last))] for p in (i0, i1, j0, j1))
+        some = ((a <= d) & (c <= b) | torn(self.ids, run)) & (i1 >= 0) & (i0 <= last)
+        every = (a == b) & (c == d) & (a == c) & self.inside(i0) & self.inside(i1)
+        return verdict(some, every)
+
+    def check(self, T, S):
+        if S > self.ids.shape[-1]:
+            raise ValueError(f"mask Document holds {self.ids.shape[-1]} ids, got {S} keys")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RandomBlocks(Mask):
+    """Each block of queries sees ``per_row`` blocks of keys, drawn at random: BigBird's third part
+    (arXiv 2007.14062). ``seed`` is one number, or one per head."""
+
+    block: int
+    per_row: int
+    seed: Any
+    length: int
+    table: Dense = field(init=False, repr=False)
+
+    def __post_init__(self):
+        block, length = (
+            single(getattr(self, name), f"RandomBlocks: {name}", 1) for name in ("block", "length")
+        )
+        per_row = single(self.per_row, "RandomBlocks: per_row", 0)
+        n = -(-length // block)
+        if per_row > n:
+            raise ValueError(f"RandomBlocks: per_row must be at most {n} blocks, got {per_row}")
+        seeds = plain(self.seed)
+        if seeds.dtype.kind not in "iu" or seeds.ndim > 1:
+            raise TypeError(
+                f"RandomBlocks: seed must be one number or one per head, got {self.seed!r}"
+            )
+        drawn = np.stack([draw(n, per_row, seed) for seed in seeds.reshape(-1)])
+        table = Dense(drawn[None] if seeds.ndim else drawn[0])
+        seed = tuple(seeds.tolist()) if seeds.ndim else int(seeds)
+        keep(self, block=block, per_row=per_row, length=length, seed=seed, table=table)
+
+    def __call__(self, i, j):
+        inside = (i < self.length) & (j < self.length)
+        return self.table(i // self.block, j // self.block) & inside
+
+    def over(self, i0, i1, j0, j1):
+        kind = self.table.over(*(x // self.block for x in (i0, i1, j0, j1)))
+        inside = (i1 < self.length) & (j1 < self.length)
+        return np.where(inside, kind, np.minimum(kind, PARTIAL))
+
+    def check(self, T, S):
+        if S > self.length:
+            raise ValueError(f"mask RandomBlocks covers {self.length} positions, got {S} keys")
+
+
+def leading(shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    """Index arrays [B, 1, 1, 1] and [1, H, 1, 1] that pick every example and head."""
+    grid = ((1,) * axis + (-1,) + (1,) * (3 - axis) for axis in range(len(shape)))
+    return tuple(frozen(np.arange(n).reshape(view)) for n, view in zip(shape, grid, strict=True))
+
+
+def torn(ids: np.ndarray, run: np.ndarray) -> np.ndarray:
+    """Does some id come back after another: bool, with one entry per example [B, 1, 1, 1]."""
+    rows = zip(ids.reshape(-1, ids.shape[-1]), run.reshape(-1, run.shape[-1]), strict=True)
+    answer = np.array([len(np.unique(i)) <= r.max(initial=-1) for i, r in rows])
+    return answer.reshape(-1, 1, 1, 1) if ids.ndim == 2 else answer[0]
+
+
+def single(value, name: str, least: int) -> int:
+    """One whole number, the same for every example."""
+    number = whole(value, name, least)
+    if not isinstance(number, int):
+        raise TypeError(f"{name} must be one whole number, got {value!r}")
+    return number
+
+
+def draw(n: int, per_row: int, seed: int) -> np.ndarray:
+    """Bool [n, n] with ``per_row`` True in each row; RandomState's stream never changes."""
+    order = np.random.RandomState(seed).rand(n, n).argsort(-1)
+    table = np.zeros((n, n), bool)
+    np.put_along_axis(table, order[:, :per_row], True, axis=-1)
+    return table
