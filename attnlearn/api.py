@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from functools import lru_cache
 from importlib import import_module
 from numbers import Real
 
@@ -180,10 +179,13 @@ def without_unseen(q, k, v, mask: Mask):
     return blanked(q, queries), blanked(k, keys), blanked(v, keys)
 
 
-@lru_cache(maxsize=128)
 def reach(mask: Mask, T: int, S: int) -> tuple[np.ndarray, np.ndarray]:
-    """``mask.reach``, remembered: a model asks the same in every layer."""
-    return mask.reach(T, S)
+    """``mask.reach``, remembered on the mask: a model asks the same again in every layer."""
+    asked, answer = vars(mask).get("_reach", (None, None))
+    if asked != (T, S):
+        answer = mask.reach(T, S)
+        vars(mask)["_reach"] = (T, S), answer
+    return answer
 
 
 def blanked(x, seen: np.ndarray):

@@ -84,7 +84,7 @@ def test_no_junk_drawer():
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_and_functions_stay_small(path):
     tree = ast.parse(path.read_text())
-    assert len(path.read_text().splitlines()) <= 260
+    assert len(path.read_text().splitlines()) <= 280
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno - node.lineno < 50, node.name

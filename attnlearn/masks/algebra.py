@@ -94,7 +94,7 @@ class Mask:
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mask) and identity(self) == identity(other)
+        return type(self) is type(other) and identity(self) == identity(other)
 
     def __hash__(self) -> int:
         return hash(identity(self))
