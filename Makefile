@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 READY := .venv/ready
 PACKAGE := $(shell find attnlearn -name '*.py' -o -name '*.json' | sort)
-PAGES := $(wildcard book/*.ipynb book/*.md book/*.bib exercises/*.ipynb book/_static/*)
+PAGES := $(wildcard book/*.ipynb book/*.md book/*.bib exercises/*.ipynb book/_static/* book/_templates/*)
 SITE := _build/html/ready
 
 export PYTHONHASHSEED := 0
@@ -60,7 +60,7 @@ test: $(READY) lint
 	@$(BIN)/python -m pytest --nbval solutions/*.ipynb -q
 	@$(MAKE) --no-print-directory book
 	@echo "== The site, in a browser"
-	@$(BIN)/python -m pytest -m site
+	@$(BIN)/python -m pytest -n 2 -m site
 
 lint: $(READY)
 	@echo "== Lint"

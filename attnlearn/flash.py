@@ -1,0 +1,174 @@
+"""Flash attention in PyTorch: the exact answer, one tile of scores at a time.
+
+The matrix of scores is never built. For each tile of queries the keys pass by in tiles. A softmax
+needs the maximum and the sum of its whole row, so both are kept running: ``m`` is the largest
+score so far, ``l`` the sum of ``2**(s - m)``, and ``acc`` the output before its division by ``l``.
+When a tile brings a larger score, ``l`` and ``acc`` shrink to fit, and the sum goes on.
+
+The backward pass keeps no scores either: it computes every tile again. One number per row turns a
+score back into a weight, the log-sum-exp: ``p = 2**(s - lse)``.
+
+Tiles that the mask calls EMPTY are skipped, so this file is also block-sparse attention.
+
+Sources: Dao et al. 2022 (arXiv 2205.14135), Dao 2023 (arXiv 2307.08691).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .masks import EMPTY, FULL, PARTIAL, Mask
+
+# Scores are in base 2: on a CPU 2**x takes half the time of e**x.
+LOG2E = math.log2(math.e)
+
+# Queries and keys of a tile. Large tiles lose less time between tiles, small ones follow a band
+# or a document more closely, and the flat one suits a few queries over a long cache.
+SIZES = (256, 512), (256, 256), (128, 128), (16, 4096)
+VISIT = 2**15  # what a visit costs besides its scores, counted in scores
+LARGEST = 2**21  # scores of one tile over all heads: 8 MB in float32
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, scale: float) -> Tensor:
+    """Exact attention in memory that grows with T + S, not with T * S.
+
+    See ``attnlearn.reference.attention`` for the shapes. Half types are summed in float32. The
+    gradient has no gradient of its own: a second derivative raises RuntimeError.
+    """
+    return Flash.apply(q, k, v, mask, scale)
+
+
+class Flash(torch.autograd.Function):
+    """The two passes, tied together for autograd."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, mask, scale):
+        ctx.tiles, ctx.scale = Tiles(mask, q, k), scale
+        with torch.autocast(q.device.type, enabled=False):
+            o, lse = forward(q, k, v, ctx.tiles, scale)
+        ctx.save_for_backward(q, k, v, o, lse)  # o as it was summed: rounded, it would spoil delta
+        return o.to(q.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, do):
+        with torch.autocast(do.device.type, enabled=False):
+            return *backward(*ctx.saved_tensors, do, ctx.tiles, ctx.scale), None, None
+
+
+def forward(q, k, v, tiles: Tiles, scale: float) -> tuple[Tensor, Tensor]:
+    """The output [..., Hq, T, E] and the log-sum-exp of every row, base 2, [..., Hq, T, 1]."""
+    o = q.new_zeros((*q.shape[:-1], v.shape[-1]), dtype=wide(q))
+    lse = q.new_zeros((*q.shape[:-1], 1), dtype=wide(q))
+    for rows, visits in tiles:
+        qa = fold(q, rows, k) * (scale * LOG2E)
+        # The lowest finite number, not -inf: a row that sees no key then keeps l = acc = 0.
+        m = qa.new_full((*qa.shape[:-1], 1), torch.finfo(qa.dtype).min)
+        l = torch.zeros_like(m)
+        acc = qa.new_zeros(*qa.shape[:-1], v.shape[-1])
+        for cols, visible in visits:
+            s = scores(qa, fold(k, cols, k), visible, q)
+            higher = torch.maximum(m, s.amax(-1, keepdim=True))
+            shrink = (m - higher).exp2_()
+            p = s.sub_(higher).exp2_()
+            l.mul_(shrink).add_(p.sum(-1, keepdim=True))
+            acc.mul_(shrink).baddbmm_(p, fold(v, cols, k))
+            m = higher
+        l.clamp_(min=1)  # changes blind rows only: in all others the largest score adds 2**0
+        o[..., rows, :] = unfold(acc.div_(l), q)
+        lse[..., rows, :] = unfold(m.add_(l.log2_()), q)
+    return o, lse
+
+
+def backward(q, k, v, o, lse, do, tiles: Tiles, scale: float) -> tuple[Tensor, ...]:
+    """The gradients of q, k and v, from weights computed again tile by tile."""
+    dq, dk, dv = (torch.zeros(x.shape, dtype=wide(x), device=x.device) for x in (q, k, v))
+    for rows, visits in tiles:
+        qa = fold(q, rows, k) * (scale * LOG2E)
+        oa, doa, lse_a = (fold(x, rows, k) for x in (o, do, lse))
+        delta = (oa * doa).sum(-1, keepdim=True)  # the weighted mean of dp, since weights sum to 1
+        dqa = torch.zeros_like(qa)
+        for cols, visible in visits:
+            kb, vb = fold(k, cols, k), fold(v, cols, k)
+            p = scores(qa, kb, visible, q).sub_(lse_a).exp2_()
+            dp = torch.bmm(doa, vb.mT)
+            ds = dp.sub_(delta).mul_(p)
+            dqa.baddbmm_(ds, kb)
+            dk.flatten(0, -3)[:, cols].baddbmm_(ds.mT, qa)
+            dv.flatten(0, -3)[:, cols].baddbmm_(p.mT, doa)
+        dq[..., rows, :] = unfold(dqa.mul_(scale), q)
+    dk.div_(LOG2E)  # qa held the scale, but also log2(e)
+    return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
+
+
+def scores(qa: Tensor, kb: Tensor, visible: Tensor | None, q: Tensor) -> Tensor:
+    """The scores of a tile, with -inf for the keys that a query may not see."""
+    s = torch.bmm(qa, kb.mT)
+    if visible is None:
+        return s
+    return torch.where(visible, unfold(s, q), -torch.inf).view(s.shape)
+
+
+def fold(x: Tensor, rows: slice, k: Tensor) -> Tensor:
+    """Rows of x as [heads of k, rows of its whole group, width]: GQA without repeating keys."""
+    x = x[..., rows, :]
+    heads = math.prod(k.shape[:-2])
+    return x.reshape(heads, math.prod(x.shape[:-1]) // heads, x.shape[-1]).to(wide(x))
+
+
+def unfold(x: Tensor, q: Tensor) -> Tensor:
+    """What ``fold`` did to rows of q, undone: [..., Hq, rows, width]."""
+    heads = q.shape[:-2]
+    return x.view(*heads, math.prod(x.shape[:-1]) // math.prod(heads), x.shape[-1])
+
+
+def wide(x: Tensor) -> torch.dtype:
+    """The dtype that sums are kept in."""
+    return torch.promote_types(x.dtype, torch.float32)
+
+
+class Tiles:
+    """The tiles to visit, at the size that suits the mask.
+
+    Iterating gives the rows of each tile of queries, with an iterator over its visits: the columns
+    of a tile of keys, and what is visible there, or None for everything.
+    """
+
+    def __init__(self, mask: Mask, q: Tensor, k: Tensor):
+        self.mask, self.device = mask, q.device
+        self.T, self.S = q.shape[-2], k.shape[-2]
+        self.heads = math.prod(q.shape[:-2])
+        self.bq, self.bk, self.kind = 1, 1, ()
+        if q.numel() and k.numel():
+            sizes = {(min(bq, self.T), min(bk, self.S)) for bq, bk in SIZES}
+            small = [size for size in sizes if math.prod(size) * self.heads <= LARGEST]
+            options = map(self.option, small or [min(sizes, key=math.prod)])
+            _, self.bq, self.bk, self.kind = min(options, key=lambda option: option[0])
+
+    def option(self, size):
+        """What the visits cost in tiles of this size; the size; the kind of each tile."""
+        kind = self.mask.blocks(self.T, self.S, *size)
+        # Heads and examples go together: a tile is skipped when it is EMPTY for all of them.
+        axes = tuple(range(kind.ndim - 2))
+        low, high = kind.min(axes), kind.max(axes)
+        kind = np.where(low == high, low, PARTIAL)
+        cost = np.count_nonzero(kind != EMPTY) * (math.prod(size) * self.heads + VISIT)
+        return cost, *size, kind
+
+    def __iter__(self):
+        for a, kind in enumerate(self.kind):
+            rows = slice(a * self.bq, min((a + 1) * self.bq, self.T))
+            yield rows, self.visits(rows, kind)
+
+    def visits(self, rows, kind):
+        i = np.arange(rows.start, rows.stop)[:, None] + self.S - self.T
+        for b in np.flatnonzero(kind != EMPTY):
+            cols = slice(b * self.bk, min((b + 1) * self.bk, self.S))
+            j = np.arange(cols.start, cols.stop)[None, :]
+            whole = kind[b] == FULL
+            yield cols, None if whole else torch.tensor(self.mask(i, j), device=self.device)
