@@ -15,6 +15,7 @@ import shutil
 import statistics
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -170,8 +171,9 @@ def best(f: Callable, tries: int = 2) -> float:
 
 def in_child(job: Callable, *args):
     """``job(*args)`` in a fresh process, so that nobody else's memory is counted."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(job, args)
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        return pool.submit(job, *args).result()
 
 
 def one_call(N: int, mask: Mask, backward: bool, threads: int) -> tuple[float, float]:
