@@ -43,9 +43,7 @@ def test_every_file_on_the_map_is_there_and_none_is_missing():
     named = set(re.findall(r"`(attnlearn/[\w/]+(?:\.py)?/?)`", README))
     assert all((ROOT / name).exists() for name in named)
     there = {
-        p.name.removesuffix(".py")
-        for p in (ROOT / "attnlearn").iterdir()
-        if p.name[0] not in "._"
+        p.name.removesuffix(".py") for p in (ROOT / "attnlearn").iterdir() if p.name[0] not in "._"
     }
     assert there == {Path(name).name.removesuffix(".py") for name in named}
 

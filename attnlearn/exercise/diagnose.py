@@ -1,0 +1,94 @@
+"""Name the mistake: which known wrong answers give the values that a student got?"""
+
+import numpy as np
+
+from .compare import agree, differ
+from .values import decode, encode, is_array
+
+
+class Diagnosis:
+    """One named wrong answer that explains cases of a student's answer."""
+
+    def __init__(self, wrong, cases, sure):
+        self.name, self.hint = wrong["name"], wrong["hint"]
+        self.cases, self.sure = cases, sure
+
+    @property
+    def title(self):
+        return "Mistake" if self.sure else "Looks like"
+
+
+def failing(values, table):
+    """Names of the cases whose value is wrong or missing, in order."""
+    cases = table["cases"]
+    return [c["name"] for c in cases if differ(values.get(c["name"]), c["value"], c)]
+
+
+def diagnose(values, table):
+    """The named mistakes behind the failing cases, best first; [] where none fits.
+
+    All cases agree with one wrong answer: it is that mistake. Only some do: it looks like it.
+    """
+    bad = failing(values, table)
+    found = _explain(values, table, bad)
+    if bad and not (found and found[0].sure):
+        found += _second_look(values, table, {d.name for d in found})
+    return found
+
+
+def _explain(values, table, bad):
+    rules = {c["name"]: c for c in table["cases"]}
+    matches = []
+    for wrong in table["wrong"]:
+        theirs = wrong["values"]
+        alike = [n for n in bad if n in theirs and agree(values.get(n), theirs[n], rules[n])]
+        contradicted = len(set(theirs) - set(bad))  # it fails there and the student doesn't
+        matches.append((wrong, alike, contradicted))
+    found, left = [], set(bad)
+    while left:
+        matches.sort(key=lambda match: (-len(left.intersection(match[1])), match[2]))
+        if not matches or not left.intersection(matches[0][1]):
+            break
+        wrong, alike, contradicted = matches.pop(0)
+        sure = not contradicted and alike == bad
+        found.append(Diagnosis(wrong, [n for n in alike if n in left], sure))
+        left.difference_update(alike)
+    return found
+
+
+def _second_look(values, table, named):
+    """Two mistakes at once: compare again without the kind of dtype and axes of length 1."""
+    found = []
+    for wrong in table["wrong"]:
+        cases = [c for c in table["cases"] if _both_arrays(values, wrong, c)]
+        if wrong["name"] in named or not cases:
+            continue
+        theirs = {c["name"]: _loosen(wrong["values"][c["name"]]) for c in cases}
+        alike = all(agree(_loosen(values[c["name"]]), theirs[c["name"]], c) for c in cases)
+        telling = any(not agree(_loosen(c["value"]), theirs[c["name"]], c) for c in cases)
+        if alike and telling:
+            found.append(Diagnosis(wrong, list(theirs), sure=False))
+    return found
+
+
+def _both_arrays(values, wrong, case):
+    name = case["name"]
+    return is_array(values.get(name)) and is_array(wrong["values"].get(name))
+
+
+def _loosen(value):
+    """Only the pattern: zeros, ones and infinities as booleans, no axis of length 1."""
+    if not is_array(value):
+        return value
+    array = np.squeeze(decode(value))
+    if array.dtype.kind in "biuf":
+        finite = array[np.isfinite(array)]
+        if np.isin(finite, (0, 1)).all():
+            array = _as_pattern(array)
+    return encode(array if array.dtype.kind == "b" else array.astype(complex))
+
+
+def _as_pattern(array):
+    if np.isinf(array).any():  # an additive mask: 0 keeps, -inf hides
+        return np.isfinite(array)
+    return array != 0

@@ -1,0 +1,70 @@
+"""Chapters: book/NN_topic.md, written by hand, becomes book/NN_topic.ipynb without outputs."""
+
+from pathlib import Path
+
+from . import notebook
+
+
+def build_all(root, stems=()):
+    """(path, notebook) of each chapter."""
+    for source in _sources(root, stems):
+        yield source.with_suffix(".ipynb"), build(source)
+
+
+def build(source):
+    """The notebook of one chapter; ids are given in order: 03-masks-01, 03-masks-02, ..."""
+    import jupytext
+
+    read, cells = jupytext.read(source), []
+    prefix = source.stem.replace("_", "-")
+    for number, cell in enumerate(read.cells, 1):
+        id = f"{prefix}-{number:02d}"
+        if cell.cell_type == "code":
+            cells.append(notebook.code_cell(id, cell.source, dict(cell.metadata)))
+        else:
+            cells.append({**notebook.markdown_cell(id, cell.source), "cell_type": cell.cell_type})
+            cells[-1]["metadata"] = dict(cell.metadata)
+    return notebook.new(cells)
+
+
+def check(root, stems=()):
+    """What is wrong with the notebooks of the book, as sentences that name file and place."""
+    faults = []
+    for source in _sources(root, stems):
+        target = source.with_suffix(".ipynb")
+        if not target.exists():
+            faults.append(f"{target}: missing")
+        elif why := notebook.changes(notebook.load(target), build(source)):
+            faults.append(f"{target}: stale, {why}")
+    return faults + outputs(root) + duplicate_ids(root)
+
+
+def outputs(root):
+    """Notebooks in book/ that hold outputs: they are made when the book is built."""
+    faults = []
+    for path in sorted((Path(root) / "book").glob("**/*.ipynb")):
+        for position, cell in notebook.code_cells(notebook.load(path)):
+            if cell.get("outputs") or cell.get("execution_count") is not None:
+                faults.append(f"{path}: cell {position + 1} ({cell.get('id')}) has outputs")
+    return faults
+
+
+def duplicate_ids(root):
+    """Cell ids that are missing, or used twice anywhere in the book and its exercises."""
+    faults, first = [], {}
+    for folder in ("book", "exercises", "solutions"):
+        for path in sorted((Path(root) / folder).glob("*.ipynb")):
+            for position, cell in enumerate(notebook.load(path)["cells"], 1):
+                id, place = cell.get("id"), f"{path}: cell {position}"
+                if id is None:
+                    faults.append(f"{place} has no id")
+                elif id in first:
+                    faults.append(f"{place} has the id {id!r} of {first[id]}")
+                else:
+                    first[id] = place
+    return faults
+
+
+def _sources(root, stems):
+    found = sorted((Path(root) / "book").glob("[0-9]*.md"))
+    return [path for path in found if not stems or path.stem in stems]

@@ -1,0 +1,155 @@
+"""Notebooks as plain dictionaries: read what people send, write what Git can compare."""
+
+import json
+import os
+import re
+import tempfile
+
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+EXERCISE_LINE = re.compile(r"^[ \t]*# EXERCISE: ([\w-]+)", re.M)
+CHECK_CALL = re.compile(r"""\bcheck\(\s*["']([\w-]+)["']""")
+
+
+class NotebookError(ValueError):
+    """A notebook that can't be read; the message names the file and the trouble."""
+
+
+def load(path):
+    """A notebook of nbformat 4, however carelessly it was saved, or NotebookError.
+
+    Missing or equal ids, missing metadata and a byte order mark are all forgiven.
+    """
+    try:
+        text = _decode(path.read_bytes())
+    except OSError as error:
+        raise NotebookError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise NotebookError(f"{path}: this is no text, so no notebook") from None
+    if not text.strip():
+        raise NotebookError(f"{path}: the file is empty")
+    if re.search(r"^<{7} ", text, re.M):
+        raise NotebookError(f"{path}: a merge conflict is left in the file ('<<<<<<<')")
+    try:
+        notebook = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise NotebookError(f"{path}: not JSON, or cut off ({error})") from None
+    return _normal(notebook, path)
+
+
+def code_cells(notebook):
+    """(position, cell) of each code cell."""
+    return [(n, c) for n, c in enumerate(notebook["cells"]) if c["cell_type"] == "code"]
+
+
+def task_ids(notebook):
+    """Ids of the tasks that the code names; metadata and cell ids do not survive Colab."""
+    sources = [cell["source"] for _, cell in code_cells(notebook)]
+    if not any(EXERCISE_LINE.search(s) or "attnlearn.exercise" in s for s in sources):
+        return []
+    return list(dict.fromkeys(id for source in sources for id in named_tasks(source)))
+
+
+def named_tasks(source):
+    """Ids in `# EXERCISE: id` and `check("id")`."""
+    return EXERCISE_LINE.findall(source) + CHECK_CALL.findall(source)
+
+
+def markdown_cell(id, source):
+    return {"cell_type": "markdown", "id": id, "metadata": {}, "source": _lines(source)}
+
+
+def code_cell(id, source, metadata=None):
+    return {
+        "cell_type": "code",
+        "id": id,
+        "metadata": metadata or {},
+        "source": _lines(source),
+        "execution_count": None,
+        "outputs": [],
+    }
+
+
+def new(cells, **metadata):
+    info = {"kernelspec": KERNEL, "language_info": {"name": "python"}, **metadata}
+    return {"cells": cells, "metadata": info, "nbformat": 4, "nbformat_minor": 5}
+
+
+def dumps(data):
+    """JSON as Jupyter writes it, so that saving a notebook changes nothing else."""
+    return json.dumps(data, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def write(path, text):
+    """Replace a file as a whole: a stop half-way leaves the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def joined(source):
+    """The source of a cell as one string, however the file stores it."""
+    if isinstance(source, list):
+        source = "".join(str(line) for line in source)
+    return str(source or "").replace("\r\n", "\n")
+
+
+def changes(old, new):
+    """The first place where two notebooks differ, outputs aside, or ''."""
+    for position, (a, b) in enumerate(zip(old["cells"], new["cells"], strict=False)):
+        for part in ("id", "cell_type", "metadata", "source"):
+            a_part, b_part = a.get(part), b[part]
+            if part == "source":
+                a_part, b_part = joined(a_part), joined(b_part)
+            if a_part != b_part:
+                return f"{part} of cell {position + 1} ({b['id']}) differs"
+    if len(old["cells"]) != len(new["cells"]):
+        return f"{len(old['cells'])} cells instead of {len(new['cells'])}"
+    return "" if old["metadata"] == new["metadata"] else "its metadata differ"
+
+
+def _decode(data):
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16")
+    return data.decode("utf-8-sig")
+
+
+def _normal(notebook, path):
+    if not isinstance(notebook, dict):
+        raise NotebookError(f"{path}: JSON, but not a notebook")
+    version = notebook.get("nbformat", 4)
+    if isinstance(version, int) and 0 < version < 4:
+        notebook = _upgrade(notebook, path)
+    elif version != 4:
+        raise NotebookError(f"{path}: nbformat {version!r} is unknown; save it as nbformat 4")
+    cells = notebook.get("cells")
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+        raise NotebookError(f"{path}: JSON, but not a notebook: it has no list of cells")
+    for cell in cells:
+        if not isinstance(cell.get("metadata"), dict):
+            cell["metadata"] = {}
+        cell.setdefault("cell_type", "raw")
+        cell["source"] = joined(cell.get("source"))
+    if not isinstance(notebook.get("metadata"), dict):
+        notebook["metadata"] = {}
+    return notebook
+
+
+def _upgrade(notebook, path):
+    import nbformat
+
+    try:
+        return nbformat.convert(nbformat.from_dict(notebook), 4)
+    except Exception as error:
+        old = notebook["nbformat"]
+        raise NotebookError(f"{path}: a damaged notebook of nbformat {old} ({error})") from None
+
+
+def _lines(source):
+    return source.splitlines(keepends=True)

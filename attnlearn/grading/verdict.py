@@ -1,0 +1,88 @@
+"""What the values that arrived from a kernel say about one task of a notebook."""
+
+import re
+
+from ..exercise import diagnose, scope
+from ..exercise.report import Report, report
+from . import notebook
+
+
+class Verdict:
+    """Points and report of one task."""
+
+    def __init__(self, exercise, task, table, values, errors, stopped):
+        self.exercise, self.task, self.table, self.values = exercise, task, table, values
+        self.errors, self.stopped = errors, stopped
+        failing = diagnose.failing(values, table)
+        weights = {case["name"]: case["weight"] for case in table["cases"]}
+        kept = sum(weight for name, weight in weights.items() if name not in failing)
+        self.points = table["points"]
+        self.earned = round(self.points * kept / sum(weights.values()), 4)
+        self.solved = not failing
+
+    def properties(self):
+        """For reports of pytest: JUnit, report-log."""
+        mistakes = [mistake.name for mistake in diagnose.diagnose(self.values, self.table)]
+        yield from {
+            "task": self.task,
+            "points": self.points,
+            "earned": self.earned,
+            "mistakes": ", ".join(mistakes),
+        }.items()
+
+    def text(self):
+        verdict = self._report()
+        verdict.headline += f"  {self.earned:g} of {self.points:g} points."
+        return verdict.text()
+
+    def _report(self):
+        answers = self.exercise.answer(self.task)
+        broken = [self.errors[at] for at in answers if at in self.errors]
+        if broken and not self.solved:
+            return Report(f"{self.task}: the answer cell stopped with an error.", notes=broken)
+        if not answers and not self.values_arrived():
+            note = f"No cell says `# EXERCISE: {self.task}`, and nothing answers its check."
+            return Report(f"{self.task}: no answer found.", notes=[note])
+        source = "\n".join(answers.values())
+        kept_raise = scope.unfinished(source, self.table["blank"])
+        notes = [*self._stop(), *self._undefined(), *self._outside(source), *self._elsewhere()]
+        return report(self.task, self.table, self.values, kept_raise=kept_raise, notes=notes)
+
+    def values_arrived(self):
+        return any(value["k"] != "error" for value in self.values.values())
+
+    def _stop(self):
+        if self.stopped:
+            yield f"The check stopped: {self.stopped}"
+
+    def _undefined(self):
+        """Where a name that was missing is defined after all."""
+        errors = [v for v in self.values.values() if v["k"] == "error" and v["v"] == "NameError"]
+        found = (re.search(r"name '(\w+)' is not defined", error["msg"]) for error in errors)
+        for name in dict.fromkeys(match[1] for match in found if match):
+            for at in self._defining(name):
+                if at in self.errors:
+                    why = f"it stopped with an error: {self.errors[at]}"
+                elif notebook.CHECK_CALL.search(self.exercise.cells[at]["source"]):
+                    why = "a check cell runs as it was released: move it out"
+                else:
+                    why = "it runs after this check: move it up"
+                yield f"`{name}` is defined in cell {at + 1}; {why}."
+
+    def _outside(self, source):
+        """Helpers of other cells: lost where the answer cell is graded alone."""
+        for name in sorted(scope.free_names(source) - set(self.table["given"])):
+            others = set(self._defining(name)) - self.exercise.answer(self.task).keys()
+            for at in sorted(others)[:1]:
+                yield f"Note: the answer uses `{name}` of cell {at + 1}. Better move it in."
+
+    def _elsewhere(self):
+        """What stopped in cells that aren't graded, if the task isn't solved."""
+        answers = {at for task in self.exercise.known for at in self.exercise.answer(task)}
+        for at, error in self.errors.items():
+            if at not in answers and not self.solved:
+                yield f"Cell {at + 1}, which isn't graded, stopped: {error}"
+
+    def _defining(self, name):
+        cells = self.exercise.cells.items()
+        return [at for at, cell in cells if name in scope.module_names(cell["source"])]
