@@ -8,5 +8,6 @@ from attnlearn.viz.grid import mask_svg
 from attnlearn.viz.panels import show_mask
 from attnlearn.viz.player import explore
 from attnlearn.viz.plots import heatmap
+from attnlearn.viz.tokens import token_view
 
-__all__ = ["MASKS", "WEIGHTS", "explore", "heatmap", "mask_svg", "show_mask"]
+__all__ = ["MASKS", "WEIGHTS", "explore", "heatmap", "mask_svg", "show_mask", "token_view"]

@@ -15,7 +15,7 @@ def heatmap(weights, queries=None, keys=None, title=None):
     """
     import matplotlib.pyplot as plt
 
-    weights = _as_numpy(weights)
+    weights = as_numpy(weights)
     for name, labels, n in zip(("queries", "keys"), (queries, keys), weights.shape, strict=True):
         if labels is not None and len(labels) != n:
             raise ValueError(f"{name}: got {len(labels)} labels for {n}")
@@ -37,7 +37,7 @@ def heatmap(weights, queries=None, keys=None, title=None):
     return figure
 
 
-def _as_numpy(weights):
+def as_numpy(weights):
     if hasattr(weights, "detach"):  # a tensor may hold gradients or live on a GPU
         weights = weights.detach().cpu().float().numpy()
     weights = np.asarray(weights, dtype=float)
