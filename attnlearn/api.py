@@ -38,19 +38,21 @@ def attention(q, k, v, mask=None, *, scale=None, dropout=0.0, impl="auto"):
     Raises TypeError for wrong types and ValueError for wrong shapes, saying which and why.
     """
     mask, scale = checked(q, k, v, mask, scale)
-    name = ("dense" if dropout else pick(q, mask, k)) if impl == "auto" else impl
-    if name not in IMPLS:
-        raise ValueError(f"impl must be 'auto' or one of {', '.join(IMPLS)}, got {impl!r}")
+    name = chosen(impl, dropout, q, mask, k)
     module, function = IMPLS[name]
     run = getattr(import_module(f".{module}", __package__), function)
-    how = checked_dropout(dropout, name)
+    how = {"dropout": dropout} if dropout else {}
     q, k, v = without_unseen(q, k, v, mask)
-    if is_numpy(q) == (name == "reference"):
-        return run(q, k, v, mask, scale, **how)
+    if is_numpy(q) and name == "reference":
+        return run(q, k, v, mask, scale)
     if is_numpy(q):
         torch = import_module("torch")
-        return run(*map(torch.tensor, (q, k, v)), mask, scale, **how).numpy()
-    return on_numpy(run, q, k, v, mask, scale)
+        tensors = (torch.tensor(np.ascontiguousarray(x)) for x in (q, k, v))
+        return run(*tensors, mask, scale, **how).numpy()
+    if name == "reference":
+        return on_numpy(run, q, k, v, mask, scale)
+    with import_module("torch").autocast(q.device.type, enabled=False):  # the dtype is q's own
+        return run(q, k, v, mask, scale, **how)
 
 
 def attention_weights(q, k, mask=None, *, scale=None):
@@ -68,16 +70,20 @@ def pick(q, mask=None, k=None) -> str:
     """The implementation that "auto" means; ``k`` matters when keys and queries differ in number.
 
     1. NumPy arrays: ``reference``.
-    2. A mask that hides nothing, or Causal() with T = S: ``sdpa``, which needs no matrix for them.
-    3. At most 256 queries: ``sdpa``, as the matrix [T, S] is small.
-    4. Otherwise ``flash``, which skips hidden tiles and never builds the matrix.
+    2. Half types on the CPU: ``flash``, as PyTorch sums their gradients in half there.
+    3. No mask, Full(), or Causal() with T = S: ``sdpa``, which needs no matrix for them.
+    4. Dense, or at most 256 queries: ``sdpa``, as the matrix is there, or small.
+    5. Otherwise ``flash``, which skips hidden tiles and never builds the matrix.
     """
+    check_array("q", q, q)
     if is_numpy(q):
         return "reference"
+    if q.dtype.itemsize == 2 and q.device.type == "cpu":
+        return "flash"
     T = q.shape[-2]
-    S = T if k is None else k.shape[-2]
-    square = mask == Causal() and T == S
-    return "sdpa" if mask is None or mask == Full() or square or T <= 256 else "flash"
+    square = mask == Causal() and (k is None or k.shape[-2] == T)
+    small = T <= 256 or not isinstance(mask, Mask) or isinstance(mask, Dense)
+    return "sdpa" if mask is None or mask == Full() or square or small else "flash"
 
 
 def checked(q, k, v, mask, scale) -> tuple[Mask, float]:
@@ -117,6 +123,8 @@ def check_array(name: str, x, q) -> None:
         raise TypeError(f"{name} must have the dtype of q, {q.dtype}, got {x.dtype}")
     if is_torch(x) and x.device != q.device:
         raise ValueError(f"{name} must be on the device of q, {q.device}, got {x.device}")
+    if is_torch(x) and (x.is_meta or x.is_sparse or x.layout != q.layout):
+        raise TypeError(f"{name} must be a dense tensor with data, got {x.layout} on {x.device}")
     if x.ndim < 3:
         raise ValueError(
             f"{name} must have at least the axes [H, T, D], got shape {list(x.shape)}; "
@@ -133,7 +141,7 @@ def checked_mask(mask, q, T: int, S: int) -> Mask:
             raise TypeError(f"mask must be a Mask or a boolean array, got {type(mask).__name__}")
         mask = Dense(mask)
     mask.check(T, S)
-    lead = np.shape(mask(np.zeros((1, 1), int), np.zeros((1, 1), int)))[:-2]
+    lead = mask.spread()
     heads = q.shape[:-2]
     fits = len(lead) <= len(heads) and all(
         n in (1, m) for n, m in zip(lead[::-1], heads[::-1], strict=False)
@@ -141,6 +149,7 @@ def checked_mask(mask, q, T: int, S: int) -> Mask:
     if not fits:
         raise ValueError(
             f"mask answers for [B, H] = {list(lead)}, but q {list(q.shape)} has {list(heads)}"
+            + ("; give q a batch axis, q[None]" if len(heads) == 1 else "")
         )
     return mask
 
@@ -153,18 +162,26 @@ def checked_scale(scale, D: int) -> float:
         raise TypeError(
             f"scale must be a number, got {type(scale).__name__}; to learn it, multiply q by it"
         )
-    if not math.isfinite(scale):
+    try:
+        number = float(scale)
+    except OverflowError:  # a whole number of many digits
+        number = math.inf
+    if not math.isfinite(number):
         raise ValueError(f"scale must be finite, got {scale}")
-    return float(scale)
+    return number
 
 
-def checked_dropout(dropout, name: str) -> dict:
-    """The keyword for ``dense``, or none."""
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}")
-    if dropout and name != "dense":
-        raise ValueError(f"impl={name!r} has no dropout on its weights; 'dense' alone has it")
-    return {"dropout": dropout} if dropout else {}
+def chosen(impl, dropout, q, mask: Mask, k) -> str:
+    """The implementation to run, once its name and the dropout are known to be sound."""
+    if not isinstance(dropout, Real) or not 0 <= dropout < 1:
+        raise ValueError(f"dropout must be a number from 0 to below 1, got {dropout!r}")
+    if impl == "auto":
+        return "dense" if dropout else pick(q, mask, k)
+    if not isinstance(impl, str) or impl not in IMPLS:
+        raise ValueError(f"impl must be 'auto' or one of {', '.join(IMPLS)}, got {impl!r}")
+    if dropout and impl != "dense":
+        raise ValueError(f"impl={impl!r} has no dropout on its weights; 'dense' alone has it")
+    return impl
 
 
 def without_unseen(q, k, v, mask: Mask):
@@ -195,7 +212,7 @@ def blanked(x, seen: np.ndarray):
     if is_numpy(x):
         return np.where(seen[..., None], x, x.dtype.type(0))
     torch = import_module("torch")
-    return x.masked_fill(torch.tensor(~seen[..., None], device=x.device), 0)
+    return torch.where(torch.tensor(seen[..., None], device=x.device), x, 0)
 
 
 def on_numpy(run, q, k, v, mask, scale):
@@ -209,7 +226,8 @@ def on_numpy(run, q, k, v, mask, scale):
 
 
 def is_numpy(x) -> bool:
-    return isinstance(x, np.ndarray)
+    """A plain array: one with a mask of its own would lose it on the way."""
+    return isinstance(x, np.ndarray) and not isinstance(x, np.ma.MaskedArray)
 
 
 def is_torch(x) -> bool:

@@ -234,6 +234,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     parser.add_argument("--quick", action="store_true", help="short lengths, no goals, no flex")
     options = parser.parse_args(argv)
+    if options.json and not options.json.absolute().parent.is_dir():
+        parser.error(f"--json: there is no folder {options.json.absolute().parent}")
     torch.set_num_threads(1)
     found = []
     print(f"{'name':16}{'median':>8}     {'range':16} {'goal':12} {'':8} what")

@@ -10,23 +10,24 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
-from .masks import FULL, PARTIAL, Causal, Mask
+from .masks import FULL, PARTIAL, Causal, Full, Mask
 
 TILE = 128  # what FlexAttention's kernels expect
+TINY = torch.finfo(torch.float32).tiny  # is_causal hides by -inf before scaling: -inf · 0 is NaN
 
 
 def sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Mask, scale: float) -> Tensor:
     """``F.scaled_dot_product_attention``; see ``attnlearn.reference.attention``.
 
-    Builds the boolean matrix [..., T, S], unless the mask hides nothing or is ``Causal()`` with as
-    many queries as keys.
+    Builds the boolean matrix [..., T, S], unless the mask is ``Full()``, or ``Causal()`` with as
+    many queries as keys. On the CPU gradients of half types are summed in half, by PyTorch.
     """
     T, S = q.shape[-2], k.shape[-2]
     how = {}
-    if mask == Causal() and T == S:
+    if mask == Causal() and T == S and scale >= TINY:
         how["is_causal"] = True
-    elif (mask.blocks(T, S, max(T, 1), max(S, 1)) != FULL).any():
-        how["attn_mask"] = flat(torch.tensor(mask.dense(T, S), device=q.device), q)
+    elif mask != Full() and not (seen := mask.dense(T, S)).all():
+        how["attn_mask"] = flat(torch.tensor(seen, device=q.device), q)
     o = scaled_dot_product_attention(
         *(flat(x, q) for x in (q, k, v)), scale=scale, enable_gqa=grouped(q, k), **how
     )

@@ -254,13 +254,15 @@ def test_large_logits_do_not_overflow(impl, dtype):
 
 
 @pytest.mark.parametrize("impl", IMPLS)
-@pytest.mark.parametrize("scale", [0, 0.5, -1.0, np.float32(0.25)])
-def test_scale(impl, scale):
+@pytest.mark.parametrize("scale", [0, 1e-46, 0.5, -1.0, np.float32(0.25)])
+@pytest.mark.parametrize("mask", [Full(), Causal()], ids=repr)
+def test_scale(impl, scale, mask):
     arrays = draw(((1,), 1, 1, 5, 5, 8, 8))
     s = arrays[0] @ arrays[1].swapaxes(-1, -2) * float(scale)
-    p = np.exp(s) / np.exp(s).sum(-1, keepdims=True)
-    got = attention(*tensors(arrays), scale=scale, impl=impl)
-    np.testing.assert_allclose(got, p @ arrays[2], atol=1e-6)
+    e = np.exp(s) * mask.dense(5, 5)
+    want = e / e.sum(-1, keepdims=True) @ arrays[2]
+    for x in (tensors(arrays), tensors(arrays, torch.float32)):
+        np.testing.assert_allclose(attention(*x, mask, scale=scale, impl=impl), want, atol=1e-5)
 
 
 @pytest.mark.parametrize("impl", IMPLS)
@@ -277,6 +279,28 @@ def test_empty_sequences_have_gradients():
     for impl in GRADIENT_IMPLS:
         attention(*x, impl=impl).sum().backward()
         assert (x[0].grad == 0).all()
+
+
+@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize(("T", "S"), [(0, 3), (3, 0), (0, 0)])
+def test_empty_sequences_under_an_empty_matrix(impl, T, S):
+    x = [torch.randn(2, 2, n, 4) for n in (T, S, S)]
+    assert attention(*x, torch.ones(T, S) > 0, impl=impl).shape == (2, 2, T, 4)
+
+
+@pytest.mark.parametrize("impl", GRADIENT_IMPLS)
+def test_autocast_changes_nothing(impl):
+    x = [t.requires_grad_() for t in tensors(draw(((1,), 2, 2, 9, 9, 8, 8)), torch.float32)]
+    want = attention(*x, Causal(), impl=impl)
+    with torch.autocast("cpu", torch.bfloat16):
+        got = attention(*x, Causal(), impl=impl)
+    assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize("impl", TORCH_IMPLS)
+def test_arrays_that_run_backwards(impl):
+    arrays = [x[..., ::-1, :] for x in draw(((1,), 1, 1, 5, 5, 4, 4))]
+    np.testing.assert_allclose(attention(*arrays, impl=impl), attention(*arrays), atol=1e-6)
 
 
 @pytest.mark.parametrize("impl", IMPLS)
@@ -345,6 +369,7 @@ def test_a_boolean_matrix_is_a_mask():
         (1024, 1024, Causal() & Window(8), "flash"),
         (256, 9999, Causal() & Window(8), "sdpa"),
         (1, 9999, Causal(), "sdpa"),
+        (300, 300, Dense(np.ones((300, 300), bool)), "sdpa"),
     ],
 )
 def test_pick_says_what_auto_does(T, S, mask, want, monkeypatch):
@@ -356,6 +381,13 @@ def test_pick_says_what_auto_does(T, S, mask, want, monkeypatch):
     monkeypatch.setattr("attnlearn.flash.attention", lambda *a: ran.append("flash") or q)
     attention(q, k, k, mask)
     assert ran == [want]
+
+
+def test_half_types_on_the_cpu_are_summed_in_float32():
+    q = torch.zeros(1, 1, 4, 8, dtype=torch.bfloat16)
+    assert pick(q) == "flash"
+    with pytest.raises(TypeError, match="q must be a NumPy array"):
+        pick([1])
 
 
 @pytest.mark.parametrize("impl", TORCH_IMPLS)
@@ -389,6 +421,13 @@ def replaced(**new):
         ({"k": GOOD[1].float()}, TypeError, "k must have the dtype of q, torch.float64"),
         ({"v": GOOD[2].half()}, TypeError, "v must have the dtype of q"),
         ({"v": GOOD[2].to("meta")}, ValueError, "v must be on the device of q, cpu, got meta"),
+        (
+            {n: torch.zeros(2, 2, 3, 4, device="meta") for n in "qkv"},
+            TypeError,
+            "q must be a dense",
+        ),
+        ({"v": GOOD[2].to_sparse()}, TypeError, "v must be a dense tensor with data"),
+        ({"q": np.ma.masked_array(np.ones((1, 2, 3)))}, TypeError, "got MaskedArray"),
         ({"q": GOOD[0][0, 0]}, ValueError, r"q must have at least the axes \[H, T, D\].*q\[None\]"),
         ({"k": GOOD[1][..., :7]}, ValueError, r"k must be .* = \[2, 2, 6, 8\].*got \[2, 2, 6, 7\]"),
         ({"k": GOOD[1][:1]}, ValueError, "k must be"),
@@ -411,11 +450,16 @@ def test_bad_arrays_are_named(new, error, words):
         ({"mask": np.ones((5, 6))}, TypeError, "add numbers to the scores"),
         ({"mask": torch.ones(5, 6)}, TypeError, "must be boolean"),
         ({"mask": np.ones((5, 6), int)}, TypeError, "0 and 1 hide nothing"),
-        ({"mask": np.ones((2, 5, 6), bool)}, ValueError, "examples from heads"),
+        ({"mask": np.ones((2, 5, 6), bool)}, ValueError, "examples or heads"),
         ({"mask": np.ones((5, 7), bool)}, ValueError, r"\[5, 7\] matrix, got 5 queries, 6 keys"),
         ({"mask": np.ones((3, 1, 5, 6), bool)}, ValueError, r"\[3, 1\].*has \[2, 4\]"),
         ({"mask": padding([1, 2, 3])}, ValueError, r"answers for \[B, H\] = \[3, 1\]"),
         ({"mask": PerHead((Full(),) * 2)}, ValueError, r"\[1, 2\]"),
+        ({"mask": torch.zeros(5, 6, dtype=torch.bfloat16)}, TypeError, "got torch.bfloat16"),
+        ({"mask": Prefix([1, 2]) & Prefix([1, 2, 3])}, ValueError, "do not fit together"),
+        ({"scale": 10**400}, ValueError, "scale must be finite"),
+        ({"impl": ["flash"]}, ValueError, "impl must be"),
+        ({"dropout": None}, ValueError, "dropout must be a number"),
         ({"mask": "causal"}, TypeError, "mask must be a Mask or a boolean array, got str"),
         ({"mask": True}, TypeError, "got bool"),
         ({"mask": Causal}, TypeError, "got type"),
@@ -428,7 +472,7 @@ def test_bad_arrays_are_named(new, error, words):
         ({"impl": None}, ValueError, "impl must be"),
         ({"dropout": 0.1, "impl": "flash"}, ValueError, "'dense' alone has it"),
         ({"dropout": 0.1, "impl": "sdpa"}, ValueError, "no dropout"),
-        ({"dropout": 1.0}, ValueError, "dropout must be at least 0 and below 1"),
+        ({"dropout": 1.0}, ValueError, "dropout must be a number from 0"),
         ({"dropout": float("nan")}, ValueError, "dropout must be"),
     ],
 )

@@ -1,6 +1,8 @@
 """Masks: hand-worked matrices first, then laws that hold for every mask and every tree of masks."""
 
+import copy
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -209,6 +211,41 @@ def test_masks_are_values():
     assert Causal() != "Causal()"
 
 
+def test_a_mask_of_ones_own_is_a_value_too():
+    class Every(Mask):
+        def __init__(self, step):
+            vars(self)["step"] = step
+
+        def __call__(self, i, j):
+            return (i - j) % self.step == 0
+
+    assert Every(2) == Every(2) != Every(3)
+    assert repr(Every(2)) == "Every(2)"
+    assert (Every(2).convert(torch.tensor).dense(4, 4) == Dilated(2).dense(4, 4)).all()
+
+
+@pytest.mark.parametrize("answer", [lambda i, j: (i - j) % 2, lambda i, j: True])
+def test_a_mask_must_answer_with_booleans(answer):
+    class Odd(Mask):
+        def __call__(self, i, j):
+            return answer(i, j)
+
+    with pytest.raises(TypeError, match=r"Odd\(\) must answer with a boolean array"):
+        Odd().blocks(4, 4, 2, 2)
+
+
+@pytest.mark.parametrize("mask", ALL, ids=repr)
+@pytest.mark.parametrize("twin", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_are_equal_and_as_frozen(mask, twin):
+    mask.reach(8, 8)
+    other = twin(mask)
+    assert other == mask
+    assert hash(other) == hash(mask)
+    assert (other.dense(9, 9) == mask.dense(9, 9)).all()
+    arrays = [x for x in vars(other).values() if isinstance(x, np.ndarray)]
+    assert not any(x.flags.writeable for x in arrays)
+
+
 def test_masks_never_change():
     ids = np.array([0, 0, 1])
     mask = Document(ids)
@@ -263,11 +300,24 @@ def test_masks_combine_with_masks_only(other):
         (lambda: Document(np.zeros(0, int)), ValueError, "at least one position"),
         (lambda: Dense(np.tril(np.ones((2, 2)))), TypeError, "0 and 1 hide nothing"),
         (lambda: Dense(np.ones((2, 2), int)), TypeError, "must be boolean"),
-        (lambda: Dense(np.ones((2, 2, 2), bool)), ValueError, "examples from heads"),
+        (lambda: Dense(np.ones((2, 2, 2), bool)), ValueError, "examples or heads"),
         (lambda: RandomBlocks(4, 5, 0, 16), ValueError, "at most 4 blocks"),
         (lambda: RandomBlocks(0, 1, 0, 16), ValueError, "block must be at least 1"),
         (lambda: RandomBlocks(4, 1, 0.5, 16), TypeError, "seed"),
+        (lambda: RandomBlocks(4, 1, -1, 16), ValueError, "seed must be from 0"),
         (lambda: PerHead(()), TypeError, "list of masks"),
+        (lambda: PerExample(Causal()), TypeError, "list of masks"),
+        (lambda: Window(2**63), ValueError, "below 2"),
+        (lambda: Window(2**70), ValueError, "below 2"),
+        (lambda: Prefix([2**63]), ValueError, "below 2"),
+        (lambda: Causal().shift(-(2**63)), ValueError, "below 2"),
+        (lambda: Window(torch.tensor(2.0, dtype=torch.bfloat16)), TypeError, "whole number"),
+        (lambda: Dense(torch.zeros(2, 2, dtype=torch.bfloat16)), TypeError, "got torch.bfloat16"),
+        (lambda: Dense(torch.zeros(2, 2, device="meta") > 0), ValueError, "needs data"),
+        (lambda: (Prefix([1, 2]) & Prefix([1, 2, 3])).blocks(3, 3, 2, 2), ValueError, "fit toge"),
+        (lambda: Causal().dense([1, 2], 2), TypeError, "T must be one whole number"),
+        (lambda: Causal().dense(2.0, 2), TypeError, "T must be a whole number"),
+        (lambda: Causal().blocks(4, 4, [2, 3], 2), TypeError, "bq must be one whole number"),
         (lambda: PerHead((1, 2)), TypeError, "list of masks"),
         (lambda: Document([0, 1]).dense(3, 3), ValueError, "holds 2 ids, got 3 keys"),
         (lambda: Dense(np.eye(3, dtype=bool)).blocks(3, 4, 2, 2), ValueError, r"\[3, 3\] matrix"),

@@ -16,6 +16,7 @@ without building the matrix. A new mask needs ``__call__``; ``over`` makes it fa
 
 A number in a mask may be one for all, or a list with one per example: ``Prefix([5, 2])``. Such a
 mask answers with leading axes ``[B, 1]``, and one per head (``PerHead``) with ``[1, H]``.
+A mask that holds arrays takes NumPy's positions, and ``mask.convert(torch.tensor)`` torch's.
 """
 
 from .algebra import EMPTY, FULL, PARTIAL, And, Mask, Not, Or, Shift

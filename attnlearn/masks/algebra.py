@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from .fields import brief, contents, converted, identity, keep, parts, positions, whole
+from .fields import (
+    brief,
+    contents,
+    converted,
+    frozen,
+    identity,
+    keep,
+    parts,
+    positions,
+    single,
+    whole,
+)
 
 EMPTY, PARTIAL, FULL = 0, 1, 2
 
@@ -31,20 +42,33 @@ class Mask:
 
     def dense(self, T: int, S: int) -> np.ndarray:
         """The matrix, bool [..., T, S]; the last query stands at the last key."""
-        i, j = positions(T, S)
-        self.check(T, S)
-        seen = self(i, j)
-        return np.broadcast_to(seen, (*np.shape(seen)[:-2], T, S))
+        i, j, lead = self.asked(T, S)
+        return np.broadcast_to(self(i, j), (*lead, T, S))
 
     def blocks(self, T: int, S: int, bq: int, bk: int) -> np.ndarray:
         """EMPTY, PARTIAL or FULL for each tile of bq x bk: int8 [..., ceil(T/bq), ceil(S/bk)]."""
-        i, j = positions(T, S)
-        self.check(T, S)
-        bq, bk = whole(bq, "bq", 1), whole(bk, "bk", 1)
+        i, j, lead = self.asked(T, S)
+        bq, bk = single(bq, "bq", 1), single(bk, "bk", 1)
         i0, j0 = i[::bq], j[:, ::bk]
         kind = self.over(i0, np.minimum(i0 + bq, S) - 1, j0, np.minimum(j0 + bk, S) - 1)
-        lead = np.shape(self(i[:1], j[:, :1]))[:-2]
         return np.broadcast_to(kind, (*lead, len(i0), j0.shape[1])).astype(np.int8)
+
+    def asked(self, T: int, S: int) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+        """Positions [T, 1] and [1, S] and leading axes, once all is known to fit together."""
+        i, j = positions(T, S)
+        self.check(T, S)
+        return i, j, self.spread()
+
+    def spread(self) -> tuple[int, ...]:
+        """[B or 1, H or 1] for a mask that differs per example or head, otherwise nothing."""
+        i, j = np.zeros((0, 1), int), np.zeros((1, 0), int)
+        try:
+            seen = self(i, j)
+        except ValueError as error:
+            raise ValueError(f"the parts of {self!r} do not fit together: {error}") from error
+        if not isinstance(seen, np.ndarray) or seen.dtype.kind != "b" or seen.ndim < 2:
+            raise TypeError(f"{self!r} must answer with a boolean array, got {seen!r}")
+        return seen.shape[:-2]
 
     def reach(self, T: int, S: int) -> tuple[np.ndarray, np.ndarray]:
         """Which queries see some key, and which keys some query sees: bool [..., T], [..., S]."""
@@ -75,8 +99,7 @@ class Mask:
     def convert(self, f) -> Mask:
         """The same mask with ``f`` applied to every array it holds (to move them to torch)."""
         twin = object.__new__(type(self))
-        for name, value in contents(self):
-            object.__setattr__(twin, name, converted(value, f))
+        keep(twin, **{name: converted(value, f) for name, value in contents(self).items()})
         return twin
 
     def __and__(self, other: Mask) -> Mask:
@@ -100,8 +123,15 @@ class Mask:
         return hash(identity(self))
 
     def __repr__(self) -> str:
-        shown = (getattr(self, f.name) for f in fields(self) if f.repr)
-        return f"{type(self).__name__}({', '.join(map(brief, shown))})"
+        derived = {f.name for f in fields(self) if not f.repr}
+        shown = (brief(value) for name, value in contents(self).items() if name not in derived)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __getstate__(self):
+        return contents(self)
+
+    def __setstate__(self, state):
+        keep(self, **{name: converted(value, frozen) for name, value in state.items()})
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .algebra import PARTIAL, Mask, verdict
-from .fields import frozen, keep, plain, whole
+from .fields import frozen, keep, plain, single
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -21,15 +21,16 @@ class Dense(Mask):
     def __post_init__(self):
         array = plain(self.array)
         if array.dtype.kind != "b":
+            kind = getattr(self.array, "dtype", array.dtype)
             raise TypeError(
-                f"a mask array must be boolean (True: may see), got {array.dtype}: PyTorch would "
+                f"a mask array must be boolean (True: may see), got {kind}: PyTorch would "
                 "add numbers to the scores, so 0 and 1 hide nothing. Write array == 1 if 1 means "
                 "see, array == 0 if it holds 0 and -inf"
             )
         if array.ndim not in (2, 4):
             raise ValueError(
-                f"Dense: array must be [T, S] or [B or 1, H or 1, T, S], got shape {array.shape}: "
-                "with three axes nobody can tell examples from heads"
+                f"Dense: array must be [T, S] or [B or 1, H or 1, T, S], got shape {array.shape}; "
+                "a third axis could mean examples or heads"
             )
         keep(self, array=frozen(array), lead=leading(array.shape[:-2]))
 
@@ -42,8 +43,7 @@ class Dense(Mask):
     def over(self, i0, i1, j0, j1):
         """Exact: the sums over rectangles come from one table of running sums."""
         T, S = self.array.shape[-2:]
-        sums = np.zeros((*self.array.shape[:-2], T + 1, S + 1), np.int64)
-        sums[..., 1:, 1:] = self.array.cumsum(-2, dtype=np.int64).cumsum(-1)
+        sums = self.sums()
         top, bottom = np.clip(i0 + (T - S), 0, T), np.clip(i1 + (T - S) + 1, 0, T)
         left, right = np.clip(j0, 0, S), np.clip(j1 + 1, 0, S)
 
@@ -52,6 +52,20 @@ class Dense(Mask):
 
         seen = at(bottom, right) - at(top, right) - at(bottom, left) + at(top, left)
         return verdict(seen > 0, seen == (i1 - i0 + 1) * (j1 - j0 + 1))
+
+    def sums(self):
+        """How many are seen above and to the left of each corner; made once, and remembered."""
+        if "_sums" not in vars(self):
+            T, S = self.array.shape[-2:]
+            sums = np.zeros((*self.array.shape[:-2], T + 1, S + 1), np.int64)
+            np.cumsum(self.array, axis=-2, out=sums[..., 1:, 1:])
+            np.cumsum(sums, axis=-1, out=sums)
+            vars(self)["_sums"] = sums
+        return vars(self)["_sums"]
+
+    def reach(self, T, S):
+        seen = self.dense(T, S)
+        return seen.any(-1), seen.any(-2)
 
     def check(self, T, S):
         rows, cols = self.array.shape[-2:]
@@ -76,7 +90,7 @@ class Document(Mask):
             raise ValueError(f"Document: ids must be [S], or [B, S], got shape {ids.shape}")
         if ids.shape[-1] == 0:
             raise ValueError("Document: ids must name the document of at least one position")
-        keep(self, ids=frozen(ids), lead=leading(ids.shape[:-1]))
+        keep(self, ids=frozen(ids.astype(np.int64)), lead=leading(ids.shape[:-1]))
 
     def __call__(self, i, j):
         here, there = self.inside(i), self.inside(j)
@@ -125,6 +139,8 @@ class RandomBlocks(Mask):
             raise TypeError(
                 f"RandomBlocks: seed must be one number or one per head, got {self.seed!r}"
             )
+        if ((seeds < 0) | (seeds >= 2**32)).any():
+            raise ValueError(f"RandomBlocks: seed must be from 0 to 2**32 - 1, got {self.seed!r}")
         drawn = np.stack([draw(n, per_row, seed) for seed in seeds.reshape(-1)])
         table = Dense(drawn[None] if seeds.ndim else drawn[0])
         seed = tuple(seeds.tolist()) if seeds.ndim else int(seeds)
@@ -155,14 +171,6 @@ def torn(ids: np.ndarray, run: np.ndarray) -> np.ndarray:
     rows = zip(ids.reshape(-1, ids.shape[-1]), run.reshape(-1, run.shape[-1]), strict=True)
     answer = np.array([len(np.unique(i)) <= r.max(initial=-1) for i, r in rows])
     return answer.reshape(-1, 1, 1, 1) if ids.ndim == 2 else answer[0]
-
-
-def single(value, name: str, least: int) -> int:
-    """One whole number, the same for every example."""
-    number = whole(value, name, least)
-    if not isinstance(number, int):
-        raise TypeError(f"{name} must be one whole number, got {value!r}")
-    return number
 
 
 def draw(n: int, per_row: int, seed: int) -> np.ndarray:

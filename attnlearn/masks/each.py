@@ -22,10 +22,11 @@ class PerExample(Mask):
     axes: ClassVar[tuple[int, ...]] = (-1, 1, 1, 1)
 
     def __post_init__(self):
-        masks = tuple(self.masks)
-        if not masks or not all(isinstance(m, Mask) for m in masks):
+        masks = self.masks
+        some = isinstance(masks, list | tuple) and len(masks)
+        if not some or not all(isinstance(m, Mask) for m in masks):
             raise TypeError(f"{type(self).__name__}: masks must be a list of masks, got {masks!r}")
-        keep(self, masks=masks, which=frozen(np.arange(len(masks)).reshape(self.axes)))
+        keep(self, masks=tuple(masks), which=frozen(np.arange(len(masks)).reshape(self.axes)))
 
     def __call__(self, i, j):
         mine = ((self.which == n) & m(i, j) for n, m in enumerate(self.masks))

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
+
+FARTHEST = 2**62
 
 
 def positions(T: int, S: int) -> tuple[np.ndarray, np.ndarray]:
     """Positions of the queries [T, 1] and keys [1, S]; the last query stands at the last key."""
-    T, S = whole(T, "T", 0), whole(S, "S", 0)
+    T, S = single(T, "T", 0), single(S, "S", 0)
     return np.arange(S - T, S)[:, None], np.arange(S)[None, :]
 
 
 def whole(value, name: str, least: int | None):
     """A whole number as int, or one per example as an array [B, 1, 1, 1] that broadcasts."""
     array = plain(value)
-    if array.dtype.kind not in "iu":
+    if array.dtype.kind not in "iu" and not (isinstance(value, int) and array.dtype == object):
         raise TypeError(f"{name} must be a whole number, or one per example, got {value!r}")
+    if (array > FARTHEST).any() or (array < -FARTHEST).any():
+        raise ValueError(
+            f"{name} must be below 2**62, or sums of positions overflow, got {value!r}"
+        )
     if array.ndim == 4:  # what this function itself made
         array = array.reshape(-1)
     if array.ndim > 1:
@@ -29,9 +33,22 @@ def whole(value, name: str, least: int | None):
     return frozen(array.astype(np.int64).reshape(-1, 1, 1, 1))
 
 
+def single(value, name: str, least: int) -> int:
+    """One whole number, the same for every example."""
+    number = whole(value, name, least)
+    if not isinstance(number, int):
+        raise TypeError(f"{name} must be one whole number, got {value!r}")
+    return number
+
+
 def plain(value) -> np.ndarray:
     """NumPy's view of a number, list, array or tensor."""
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+    if not hasattr(value, "detach"):
+        return np.asarray(value)
+    if value.is_meta:
+        raise ValueError("a mask needs data, got a tensor on the device meta")
+    value = value.detach().cpu()
+    return (value.float() if value.is_floating_point() else value).numpy()  # bfloat16 has no twin
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
@@ -47,14 +64,14 @@ def keep(mask, **values) -> None:
         object.__setattr__(mask, name, value)
 
 
-def contents(mask) -> list[tuple[str, object]]:
-    """The fields of a mask, by name."""
-    return [(f.name, getattr(mask, f.name)) for f in fields(mask)]
+def contents(mask) -> dict[str, object]:
+    """What a mask holds, by name; names with an underscore are only remembered, see ``api``."""
+    return {name: value for name, value in vars(mask).items() if not name.startswith("_")}
 
 
 def parts(mask):
     """The masks that a mask is made of."""
-    for _, value in contents(mask):
+    for value in contents(mask).values():
         yield from (m for m in (value if isinstance(value, tuple) else (value,)) if is_mask(m))
 
 
@@ -80,7 +97,7 @@ def identity(value):
     if isinstance(value, tuple):
         return tuple(map(identity, value))
     if is_mask(value):
-        return type(value), *(identity(getattr(value, f.name)) for f in fields(value) if f.init)
+        return type(value), *map(identity, contents(value).values())
     return value
 
 
