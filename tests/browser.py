@@ -178,3 +178,23 @@ def _move(player, slider):
             yield f"at {value} the frames {state['shown']} are shown"
         if state["line"] != state["words"] or state["said"] != state["printed"]:
             yield f"at {value} the words do not follow: {state}"
+
+
+def token_faults(view):
+    """Choose the second word by key, the last by mouse and the first by tap: is each one said?"""
+    words = view.locator("[role=radio]")
+    names = [row.split()[0] for row in view.locator("tbody th").all_text_contents()]
+    last = words.count() - 1
+    ways = {
+        1: lambda: words.nth(0).press("ArrowRight"),
+        last: lambda: words.nth(last).hover(),
+        0: lambda: words.nth(0).tap(),
+    }
+    faults = []
+    for n, choose in ways.items():
+        choose()
+        line = view.locator("[aria-live]").text_content()
+        chosen = [w.get_attribute("aria-checked") for w in words.all()].index("true")
+        if chosen != n or not line.startswith(names[n]):
+            faults.append(f"word {n} ({names[n]}) was asked, word {chosen} answers: {line}")
+    return faults

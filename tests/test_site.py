@@ -22,6 +22,7 @@ PAGES = [
 PLAYERS = [
     p for p in PAGES if (SITE / p).exists() and "attn-player" in (SITE / p).read_text("utf-8")
 ] or PAGES[:1]
+WITH_TOKENS = ["book/01_bookstore.html"]
 LIMIT = 500_000
 
 
@@ -94,7 +95,7 @@ def test_phone_menu_opens(browser, http):
     options = {"viewport": chrome.PHONE, "has_touch": True, "is_mobile": True}
     with chrome.visit(browser, http, **options) as page:
         chrome.settle(page, http + "book/03_masks.html")
-        link = page.locator(".bd-sidebar-primary a", has_text="Exercise").first
+        link = page.locator('.bd-sidebar-primary a[href$="exercises/03_masks.html"]')
         assert not link.is_visible() or link.bounding_box()["x"] < 0
         page.locator(".primary-toggle").first.tap()
         link.click(timeout=3000)
@@ -106,6 +107,16 @@ def test_players_move_by_keyboard_mouse_and_touch(browser, base, name):
     with chrome.visit(browser, base, has_touch=True) as page:
         chrome.settle(page, base + name)
         faults = chrome.player_faults(page) + page.faults
+        assert not faults, f"{name}\n" + "\n".join(faults)
+
+
+@pytest.mark.parametrize("name", WITH_TOKENS)
+def test_words_are_chosen_by_key_mouse_and_touch(browser, base, name):
+    with chrome.visit(browser, base, has_touch=True) as page:
+        chrome.settle(page, base + name)
+        views = page.locator(".attn-tokens").all()
+        assert views, "no token viewer on this page"
+        faults = [fault for view in views for fault in chrome.token_faults(view)] + page.faults
         assert not faults, f"{name}\n" + "\n".join(faults)
 
 
