@@ -69,12 +69,14 @@ def test_words_of_a_player_cannot_break_the_page():
     assert parts.line == parts.frames[0]["data-words"] == words
     assert json.loads(parts.sliders[0]["data-words"])[0] == words
     assert "<script" not in html
-    assert "<label>the name " in html
+    assert "<label><span>the name</span> <input" in html
 
 
 def test_a_slider_is_named_and_the_text_is_announced():
     html = explore(svg_of, lambda a: f"a={a}", a=[1, 2])._repr_html_()
-    assert re.search(r'<label>a <input type="range"[^>]*><output[^>]*>1</output></label>', html)
+    assert re.search(
+        r'<label><span>a</span> <input type="range"[^>]*><output>1</output></label>', html
+    )
     assert '<p aria-live="polite">' in html
 
 

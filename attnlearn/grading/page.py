@@ -69,18 +69,17 @@ def _exercise(exercise, tables):
         "",
         f"The exercise: [{exercise.stem}](../exercises/{exercise.stem}.ipynb).",
         "",
-        "| task | points | minutes | difficulty | right answers | wrong answers | cases "
-        "| mutants made | crash | change a value | rejected |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| task | right answers | wrong answers | cases | mutants | crash | change a value "
+        "| rejected |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for task in exercise.tasks.values():
         table, mutants = tables[task.id], tables[task.id]["mutants"]
-        effort = f"{task.points:g} | {task.minutes} | {task.difficulty} of 4"
         answers = f"{1 + len(task.right)} | {len(task.wrong)} | {len(table['cases'])}"
         counts = " | ".join(str(mutants[k]) for k in ("made", "crashed", "changed", "killed"))
-        lines.append(f"| {task.id} | {effort} | {answers} | {counts} |")
+        lines.append(f"| `{task.id}` | {answers} | {counts} |")
     for task in exercise.tasks.values():
-        lines += ["", f"Mistakes that the check of {task.id} knows by name:", ""]
+        lines += ["", f"Mistakes that the check of `{task.id}` knows by name:", ""]
         for wrong in task.wrong:
             seen = f" (seen: {'; '.join(wrong.links)})" if wrong.seen else ""
             lines.append(f"- {wrong.name}{seen}")
@@ -98,7 +97,7 @@ def _mutants(exercise, tables):
     ]
     if not rows:
         return []
-    title = "Mutants that were not rejected (lines are those of the answer cell)"
+    title = "Mutants that no check could tell from the solution (lines of the answer cell)"
     return [f"```{{dropdown}} {title}", *rows, "```"]
 
 

@@ -28,9 +28,9 @@ this.querySelectorAll('[data-frame]').forEach((frame, i) => {
 
 STYLE = (
     CARD + ".attn-player label{display:flex;flex-wrap:wrap;align-items:center;gap:.25rem .75rem;"
-    "margin:0 0 .5rem}.attn-player input{flex:1 1 9rem;min-width:0;max-width:22rem;height:1.75rem;"
-    "accent-color:#0072b2}.attn-player output{font-weight:600}"
-    ".attn-player [hidden]{display:none}"
+    "margin:0 0 .5rem}.attn-player label span{min-width:var(--name)}.attn-player input{"
+    "flex:1 1 9rem;min-width:0;max-width:22rem;height:1.75rem;accent-color:#0072b2}"
+    ".attn-player output{font-weight:600;min-width:var(--said)}.attn-player [hidden]{display:none}"
 )
 
 
@@ -84,8 +84,12 @@ class Player:
             if size > LIMIT:
                 self._refuse(len(frames), size)
         sliders = "".join(_slider(name, values) for name, values in self.controls.items())
+        # Room for the longest name and value: sliders line up, and keep their width as they move.
+        name = max(len(_label(name)) for name in self.controls)
+        said = max(len(_words(value)) for values in self.controls.values() for value in values)
         return (
-            f'<div class="attn-card attn-player" oninput="{escape(MOVE)}"><style>{STYLE}</style>'
+            f'<div class="attn-card attn-player" style="--name:{name}ch;--said:{said}ch" '
+            f'oninput="{escape(MOVE)}"><style>{STYLE}</style>'
             f'{sliders}{"".join(frames)}<p aria-live="polite">{escape(first)}</p></div>'
         )
 
@@ -149,12 +153,11 @@ class Player:
 
 def _slider(name, values):
     words = [_words(value) for value in values]
-    room = max(map(len, words))  # so that the slider keeps its width while it moves
     return (
-        f'<label>{escape(_label(name))} <input type="range" min="0" max="{len(values) - 1}" '
-        f'step="1" value="0" autocomplete="off" aria-valuetext="{escape(words[0])}" '
-        f'data-words="{escape(json.dumps(words))}">'
-        f'<output style="min-width:{room}ch">{escape(words[0])}</output></label>'
+        f'<label><span>{escape(_label(name))}</span> <input type="range" min="0" '
+        f'max="{len(values) - 1}" step="1" value="0" autocomplete="off" '
+        f'aria-valuetext="{escape(words[0])}" data-words="{escape(json.dumps(words))}">'
+        f"<output>{escape(words[0])}</output></label>"
     )
 
 
