@@ -203,3 +203,9 @@ def luminance(colour):
 def test_colours_differ_in_brightness(one, other, least):
     dark, pale = sorted(luminance(MASKS[name]) for name in (one, other))
     assert (pale + 0.05) / (dark + 0.05) >= least
+
+
+def test_queries_are_called_by_their_labels():
+    svg = mask_svg(Causal(), 2, 2, queries=["the", "cat"])
+    assert "Query the sees key 0." in svg
+    assert "Query cat sees keys 0 to 1." in svg

@@ -25,7 +25,7 @@ def mask_svg(mask, T, S, *, block=None, queries=None, keys=None):
         block = (ceil(T / CELLS), ceil(S / CELLS))
     cells = _one_matrix(mask.dense(T, S)) if max(T, S) <= CELLS else None
     tiles = None if block is None else _one_matrix(mask.blocks(T, S, *block))
-    words = row_words(cells, T, S) if tiles is None else tile_words(tiles, block)
+    words = row_words(cells, T, S, queries) if tiles is None else tile_words(tiles, block)
     return _draw(cells, tiles, block, T, S, queries, keys, mask_title(mask, T, S), words)
 
 

@@ -59,7 +59,7 @@ class MaskPanels:
     def _sentences(self, mask):
         T, S = self.T, self.S
         if max(T, S) <= CELLS:
-            lines = row_sentences(mask.dense(T, S), T, S)
+            lines = row_sentences(mask.dense(T, S), T, S, self.queries)
             block = self.block
         else:
             lines = []

@@ -21,15 +21,17 @@ def span_words(row):
     return ("key " if np.count_nonzero(row) == 1 else "keys ") + ", ".join(spans)
 
 
-def row_sentences(cells, T, S):
-    """One sentence for each query of ``cells`` (bool [T, S])."""
-    return [f"Query {t + S - T} sees {span_words(row)}." for t, row in enumerate(cells)]
+def row_sentences(cells, T, S, queries=None):
+    """One sentence for each query of ``cells`` (bool [T, S]), by its label or its position."""
+    names = range(S - T, S) if queries is None else queries
+    rows = zip(names, cells, strict=True)
+    return [f"Query {name} sees {span_words(row)}." for name, row in rows]
 
 
-def row_words(cells, T, S):
+def row_words(cells, T, S, queries=None):
     """The count of seen pairs, then a sentence for each query when there are few."""
     seen = f"{np.count_nonzero(cells)} of {T * S} pairs are seen."
-    return [seen, *(row_sentences(cells, T, S) if T <= ROWS else [])]
+    return [seen, *(row_sentences(cells, T, S, queries) if T <= ROWS else [])]
 
 
 def tile_sentences(tiles):
