@@ -1,8 +1,8 @@
 # Needs Python 3.11 to 3.13, make and a package index. `make book` and `make test` do the rest.
 
+SUITS := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
-	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
-	&& echo $$p && break; done)
+	$$p -c '$(SUITS)' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 READY := .venv/ready
 PACKAGE := $(shell find attnlearn -name '*.py' -o -name '*.json' | sort)
@@ -28,6 +28,9 @@ help:
 
 $(READY): requirements.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "No Python 3.11, 3.12 or 3.13 found: set PYTHON=..."; exit 1; }
+	@$(PYTHON) -c '$(SUITS)' || { echo "PYTHON=$(PYTHON) is not Python 3.11 to 3.13"; exit 1; }
+	@test ! -x $(BIN)/python || $(BIN)/python -c '$(SUITS)' \
+		|| { echo ".venv was made by another Python: rm -rf .venv, and try again"; exit 1; }
 	@echo "== Installing the pinned packages into .venv (some minutes, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -r requirements.txt

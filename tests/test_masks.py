@@ -9,6 +9,7 @@ import pytest
 import torch
 from cases import IDS, LENGTH, MASKS, SPREAD, TORN, small_dense
 
+import attnlearn
 from attnlearn import (
     EMPTY,
     FULL,
@@ -28,6 +29,7 @@ from attnlearn import (
     Window,
     padding,
 )
+from attnlearn.masks import arrays, each, rules
 
 ALL = [*MASKS, *SPREAD]
 
@@ -101,6 +103,22 @@ def test_random_blocks_draw_per_row_blocks_and_repeat_by_seed():
     heads = RandomBlocks(4, 2, seed=[7, 8], length=18).dense(18, 18)
     assert heads.shape == (1, 2, 18, 18)
     assert (heads[0, 0] == mask.dense(18, 18)).all()
+
+
+def test_every_mask_is_exported_and_has_its_cases():
+    """A class forgotten in a list would be tested by nobody."""
+    defined = {
+        name
+        for module in (rules, arrays, each)
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, Mask)
+        and value.__module__ == module.__name__
+    }
+    assert defined <= set(attnlearn.masks.__all__), "missing in attnlearn/masks/__init__.py"
+    assert defined <= set(attnlearn.__all__), "missing in attnlearn/__init__.py"
+    tried = repr([*ALL, small_dense(4, 4)])
+    assert {name for name in defined if f"{name}(" not in tried} == set(), "add to tests/cases.py"
 
 
 @pytest.mark.parametrize("mask", ALL, ids=repr)

@@ -6,9 +6,11 @@
 import doctest
 import inspect
 import re
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import attnlearn
 from attnlearn import Causal, Window, masks
@@ -45,7 +47,9 @@ def test_every_file_on_the_map_is_there_and_none_is_missing():
     there = {
         p.name.removesuffix(".py") for p in (ROOT / "attnlearn").iterdir() if p.name[0] not in "._"
     }
-    assert there == {Path(name).name.removesuffix(".py") for name in named}
+    on_map = {Path(name).name.removesuffix(".py") for name in named}
+    assert there - on_map == set(), "not on the map of README.md"
+    assert on_map - there == set(), "on the map of README.md, but not there"
 
 
 def test_commands_named_are_targets():
@@ -54,6 +58,31 @@ def test_commands_named_are_targets():
         text = (ROOT / page).read_text("utf-8")
         assert set(re.findall(r"`make (\w+)`", text)) <= targets
     assert {"book", "serve", "test", "lint", "release", "experiments", "bench", "clean"} <= targets
+
+
+def test_every_page_is_in_the_table_of_contents():
+    contents = (ROOT / "_toc.yml").read_text("utf-8")
+    for folder in ("book", "exercises"):
+        for page in sorted((ROOT / folder).glob("*.ipynb")):
+            line = f"file: {folder}/{page.stem}\n"
+            assert line in contents, f"{page.relative_to(ROOT)} is not in _toc.yml"
+
+
+def test_everything_is_pinned():
+    """Each line pins one package, and what a pinned package needs is pinned as well."""
+    lines = (ROOT / "requirements.txt").read_text("utf-8").splitlines()
+    pins = [Requirement(line) for line in lines if line and line[0] != "#"]
+    assert [str(p) for p in pins if [s.operator for s in p.specifier] != ["=="]] == []
+    pinned = {plain_name(p.name) for p in pins}
+    here = (p for p in pins if p.marker is None or p.marker.evaluate())
+    needed = (Requirement(text) for p in here for text in requires(p.name) or [])
+    names = {plain_name(n.name) for n in needed if n.marker is None or n.marker.evaluate()}
+    cuda = {name for name in names if name.startswith(("nvidia-", "cuda-"))}  # PyPI's torch
+    assert names - pinned - cuda == set()
+
+
+def plain_name(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def test_examples_in_docstrings_run():

@@ -9,6 +9,7 @@ import pytest
 from attnlearn.viz.tokens import token_view
 
 CAT = ["the", "cat", "chases", "the", "mouse"]
+TOLD = ["the (1st)", "cat", "chases", "the (4th)", "mouse"]
 WEIGHTS = np.array(
     [
         [0.5, 0.5, 0, 0, 0],
@@ -62,8 +63,8 @@ def numbers(html):
 def test_the_table_holds_every_weight():
     view = read(CAT, WEIGHTS)
     head, *body = view.table
-    assert [cell[0] for cell in head[1:]] == CAT
-    assert [row[0][0] for row in body] == CAT
+    assert [cell[0] for cell in head[1:]] == TOLD
+    assert [row[0][0] for row in body] == TOLD
     assert [cell[0] for cell in body[0][1:]] == ["0.50", "0.50", "0", "0", "0"]
     shown = numbers(token_view(CAT, WEIGHTS)._repr_html_())
     assert abs(shown - WEIGHTS).max() <= 0.005
@@ -78,8 +79,38 @@ def test_the_first_word_is_shown_without_script():
     view = read(CAT, WEIGHTS)
     first = [["the", "0.50"], ["cat", "0.50"], ["chases", "0"], ["the", "0"], ["mouse", "0"]]
     assert view.queries == first
-    assert "".join(view.said) == "the looks at the 0.50, cat 0.50"
+    assert "".join(view.said) == "the (1st) looks at the (1st) 0.50, cat 0.50"
     assert not view.keys
+
+
+def test_another_word_may_be_shown_first():
+    html = token_view(CAT, WEIGHTS, first=2)._repr_html_()
+    view = Reader(html)
+    numbers = [weight for _, weight in view.queries]
+    assert numbers == ["0", "0.50", "0", "0.20", "0.30"]
+    assert "".join(view.said) == "chases looks at cat 0.50, mouse 0.30, the (4th) 0.20"
+    assert html.count('aria-checked="true" tabindex="0"') == 1
+    assert re.search(r'aria-checked="true"[^>]*><span>chases<', html)
+    apart = read(["who", "what"], [[1, 0], [0.25, 0.75]], keys=["le", "chat"], first=1)
+    assert apart.keys == [["le", "0.25"], ["chat", "0.75"]]
+    assert "".join(apart.said) == "what looks at chat 0.75, le 0.25"
+
+
+@pytest.mark.parametrize("first", [-1, 5, 0.5, "chases"])
+def test_the_first_word_is_one_of_the_queries(first):
+    with pytest.raises(ValueError, match=r"first: got .*, needs one of the queries 0 to 4"):
+        token_view(CAT, WEIGHTS, first=first)
+
+
+def test_words_that_occur_twice_are_told_apart():
+    names = ["a"] * 23 + ["once"]
+    head = [cell[0] for cell in read(names, np.eye(24)).table[0][1:]]
+    assert head[:4] == ["a (1st)", "a (2nd)", "a (3rd)", "a (4th)"]
+    assert head[10:13] == ["a (11th)", "a (12th)", "a (13th)"]
+    assert head[20:] == ["a (21st)", "a (22nd)", "a (23rd)", "once"]
+    assert "".join(read(["b"], [[0.25, 0.75]], keys=["a", "a"]).said) == (
+        "b looks at a (2nd) 0.75, a (1st) 0.25"
+    )
 
 
 def test_other_keys_have_a_row_of_their_own():

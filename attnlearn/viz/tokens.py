@@ -76,24 +76,26 @@ STYLE = (
 )
 
 
-def token_view(words, weights, *, keys=None, label="Weights between words"):
+def token_view(words, weights, *, keys=None, first=0, label="Weights between words"):
     """Show where each word looks: it becomes the query by hover, tap or arrow key.
 
     words: T queries; weights [T, S], each row a distribution or all zeros; keys: S words where they
-    are not the queries themselves. The deepest blue is the largest weight of the matrix. Without
-    JavaScript the first word is shown; all weights are in a table below.
+    are not the queries themselves; first: the query shown to begin with, and without JavaScript.
+    The deepest blue is the largest weight of the matrix. All weights are in a table below.
     Raises ``ValueError`` for other shapes, for what is no distribution, and above 30 KB.
     """
     words, keys = _names("words", words), None if keys is None else _names("keys", keys)
     weights = _checked(weights, len(words), len(words if keys is None else keys))
-    return TokenView(words, weights, keys, label)
+    if first not in range(len(words)):
+        raise ValueError(f"first: got {first!r}, needs one of the queries 0 to {len(words) - 1}")
+    return TokenView(words, weights, keys, first, label)
 
 
 class TokenView:
     """What ``token_view`` returns: HTML on a page, a table of numbers in a terminal."""
 
-    def __init__(self, words, weights, keys, label):
-        self.words, self.weights, self.label = words, weights, str(label)
+    def __init__(self, words, weights, keys, first, label):
+        self.words, self.weights, self.first, self.label = words, weights, first, str(label)
         self.keys, self.apart = (words, False) if keys is None else (keys, True)
         self.numbers = [[_number(w) for w in row] for row in weights]
         self._html = self._draw()
@@ -109,7 +111,7 @@ class TokenView:
 
     def _draw(self):
         asked = escape(f"{self.label}: choose the query")
-        keys = "".join(map(_key, self.keys, self.numbers[0])) if self.apart else ""
+        keys = "".join(map(_key, self.keys, self.numbers[self.first])) if self.apart else ""
         return (
             f'<div class="attn-card attn-tokens" style="--top:{self.weights.max() or 1:.4g}" '
             f'onclick="{escape(SHOW)}" onpointerover="{escape(ROAM)}" '
@@ -124,8 +126,8 @@ class TokenView:
         """The queries as buttons, one Tab stop; with weights where they are the keys as well."""
         out = []
         for t, word in enumerate(self.words):
-            state = ("true", "0") if t == 0 else ("false", "-1")
-            paint, weight = ("", "") if self.apart else _painted(self.numbers[0][t])
+            state = ("true", "0") if t == self.first else ("false", "-1")
+            paint, weight = ("", "") if self.apart else _painted(self.numbers[self.first][t])
             out.append(
                 f'<button type="button" role="radio" class="word" aria-checked="{state[0]}" '
                 f'tabindex="{state[1]}"{paint}><span>{escape(word)}</span>{weight}</button>'
@@ -133,17 +135,17 @@ class TokenView:
         return "".join(out)
 
     def _said(self):
-        """Where the first word looks; the script says the same of the others."""
-        row = zip(self.keys, self.numbers[0], strict=True)
+        """Where the first query looks; the script says the same of the others."""
+        row = zip(_told_apart(self.keys), self.numbers[self.first], strict=True)
         best = sorted((pair for pair in row if float(pair[1])), key=lambda pair: -float(pair[1]))
         said = ", ".join(f"{name} {number}" for name, number in best[:3])
-        return f"{self.words[0]} looks at {said or 'nothing'}"
+        return f"{_told_apart(self.words)[self.first]} looks at {said or 'nothing'}"
 
     def _table(self):
-        head = "".join(f'<th scope="col">{escape(name)}' for name in self.keys)
+        head = "".join(f'<th scope="col">{escape(name)}' for name in _told_apart(self.keys))
         body = "".join(
             f'<tr><th scope="row">{escape(word)}' + "".join(f"<td>{number}" for number in row)
-            for word, row in zip(self.words, self.numbers, strict=True)
+            for word, row in zip(_told_apart(self.words), self.numbers, strict=True)
         )
         return (
             f'<div role="region" tabindex="0" aria-label="{escape(self.label)}, table"><table>'
@@ -180,6 +182,19 @@ def _names(argument, names):
         raise TypeError(f"{argument}: got one string, needs a list of words; try .split()")
     names = [str(name) for name in names]
     return [name if name.strip() else repr(name) for name in names]
+
+
+def _told_apart(names):
+    """The names, and the place of each that occurs twice: the (1st), cat, the (3rd)."""
+    return [
+        f"{name} ({_ordinal(n)})" if names.count(name) > 1 else name
+        for n, name in enumerate(names, 1)
+    ]
+
+
+def _ordinal(n):
+    ending = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{ending}"
 
 
 def _checked(weights, T, S):
