@@ -24,13 +24,17 @@ def main(arguments=None):
     try:
         return options.run(options)
     except ModuleNotFoundError as error:
-        print(f"error: {error}; try `pip install attnlearn[grade,book]`", file=sys.stderr)
+        needs = "grade" if options.command == "check" else "grade,book"
+        print(f"error: {error}; it comes with `pip install -e '.[{needs}]'`", file=sys.stderr)
         return 1
 
 
 def _release(options):
     from .grading import release
 
+    if not (options.root / "solutions").is_dir():
+        print(f"error: there is no folder solutions/ in {options.root}", file=sys.stderr)
+        return 1
     try:
         if options.check:
             lines = release.check(options.root, options.stems)

@@ -15,7 +15,10 @@ def build(source):
     """The notebook of one chapter; ids are given in order: 03-masks-01, 03-masks-02, ..."""
     import jupytext
 
-    read, cells = jupytext.read(source), []
+    try:
+        read, cells = jupytext.read(source), []
+    except Exception as error:  # whatever its parser meets, the author needs the file's name
+        raise ValueError(f"{source}: {error}; copy the header of another chapter") from error
     prefix = source.stem.replace("_", "-")
     for number, cell in enumerate(read.cells, 1):
         id = f"{prefix}-{number:02d}"
@@ -36,13 +39,22 @@ def check(root, stems=()):
             faults.append(f"{target}: missing")
         elif why := notebook.changes(notebook.load(target), build(source)):
             faults.append(f"{target}: stale, {why}")
-    return faults + outputs(root) + duplicate_ids(root)
+    return faults + strays(root) + outputs(root) + duplicate_ids(root)
+
+
+def strays(root):
+    """Notebooks in book/ that no text made."""
+    return [
+        f"{path}: there is no {path.stem}.md beside it, from which it would be made"
+        for path in _notebooks(root)
+        if not path.with_suffix(".md").exists()
+    ]
 
 
 def outputs(root):
     """Notebooks in book/ that hold outputs: they are made when the book is built."""
     faults = []
-    for path in sorted((Path(root) / "book").glob("**/*.ipynb")):
+    for path in _notebooks(root):
         for position, cell in notebook.code_cells(notebook.load(path)):
             if cell.get("outputs") or cell.get("execution_count") is not None:
                 faults.append(f"{path}: cell {position + 1} ({cell.get('id')}) has outputs")
@@ -63,6 +75,11 @@ def duplicate_ids(root):
                 else:
                     first[id] = place
     return faults
+
+
+def _notebooks(root):
+    found = sorted((Path(root) / "book").glob("**/*.ipynb"))
+    return [path for path in found if ".ipynb_checkpoints" not in path.parts]
 
 
 def _sources(root, stems):
