@@ -86,7 +86,7 @@ STALE = [
     ("solutions/90_demo.ipynb", "Softmax", "Softmin", "source of cell"),
     ("exercises/.attnlearn/90_demo.json", '"points": 4.0', '"points": 5.0', "task demo-1 differs"),
     ("book/90_demo.ipynb", "The end", "The beginning", "source of cell"),
-    ("book/bank.md", "demo-1 | 4", "demo-1 | 5", "does not match the tables"),
+    ("book/bank.md", "`demo-1` | 2", "demo-1 | 5", "does not match the tables"),
 ]
 
 
@@ -184,12 +184,34 @@ def test_outputs_in_the_book_are_refused(project):
     assert release.check(project) == [f"{path}: cell 2 (90-demo-02) has outputs"]
 
 
+def test_a_notebook_without_its_text_is_named_and_checkpoints_are_not(project):
+    cell = notebook.markdown_cell("scratch-01", "text")
+    stray, saved = project / "book/scratch.ipynb", project / "book/.ipynb_checkpoints/a.ipynb"
+    saved.parent.mkdir()
+    for path in (stray, saved):
+        path.write_text(notebook.dumps(notebook.new([cell])), "utf-8")
+    assert release.check(project) == [
+        f"{stray}: there is no scratch.md beside it, from which it would be made"
+    ]
+
+
+def test_a_chapter_that_cannot_be_read_is_named(project):
+    (project / "book/90_demo.md").write_text("---\nkernelspec: [\n---\n\ntext\n", "utf-8")
+    with pytest.raises(ValueError, match=r"(?s)90_demo\.md: .*copy the header"):
+        release.check(project)
+
+
+def test_nothing_to_release_is_an_error(tmp_path, capsys):
+    assert main(["release", "--check", "--root", str(tmp_path)]) == 1
+    assert "no folder solutions/" in capsys.readouterr().err
+
+
 def test_an_id_that_is_used_twice_is_refused(project):
-    path = project / "book/99_other.ipynb"
-    cells = [notebook.markdown_cell("demo-1-answer", "text")]
+    path = project / "exercises/99_other.ipynb"
+    cells = [notebook.markdown_cell("90-demo-01", "text")]
     path.write_text(notebook.dumps(notebook.new(cells)), "utf-8")
-    (line,) = release.check(project)
-    assert "has the id 'demo-1-answer' of" in line
+    (line,) = (fault for fault in release.check(project) if "has the id" in fault)
+    assert "has the id '90-demo-01' of" in line
     assert str(path) in line
 
 
