@@ -20,7 +20,7 @@
 # the cell, then run the check cell below it. The check calls your function and tells you which
 # cases agree, where the first difference is, and, if it knows your mistake, its name and a hint.
 # It calls your function as you last ran it: after every edit, **run the answer cell again** before
-# the check. Some further cases run only when the notebook is graded.
+# the check. Some further cases run only when an instructor grades.
 #
 # **The letters.** `T` queries, `S` keys with one value each, `D` numbers per query and key, `E`
 # numbers per value. A score is the dot product of a query and a key, without the scale of chapter
@@ -48,7 +48,7 @@ from attnlearn.exercise import check
 # *bookstore-1 · 3 points · 9 minutes · ●○○○ difficulty 1 of 4*
 #
 # Work these out with pencil and paper, then write down plain numbers. Fractions such as `3 / 8`
-# are welcome.
+# are welcome; three digits are enough.
 #
 # 1. `weights`: a query meets three books with the scores **0, ln 2 and ln 5**. Three weights.
 # 2. `answer`: the same scores; the books cost **8, 16 and 24**. What price does the soft lookup
@@ -121,7 +121,7 @@ def possible():
 
 
 # %% check bookstore-1
-case = check("bookstore-1")
+case = check("bookstore-1", rtol=2e-3, atol=6e-4)
 case("weights", lambda: np.array(weights(), float))
 case("answer", lambda: np.array(answer(), float))
 case("sharper", lambda: np.array(sharper(), float))
@@ -783,7 +783,7 @@ def look_up(query, keys, values, temperature=1.0):
 case = check("bookstore-3")
 _query = np.array([1.0, 2.0])
 _tied = np.array([[3.0, 0.0], [1.0, 1.0], [0.0, 0.0], [-1.0, 2.0], [-2.0, 2.0]])  # 3 3 0 3 2
-_hair = np.array([[1.0, 0.0], [1.0 + 1e-10, 0.0], [0.0, 0.5 - 1e-10]])
+_hair = 1e-20 * np.array([[1.0, 0.0], [1.0 + 1e-10, 0.0], [0.0, 0.5 - 1e-10]])
 _small_query = np.array([5, 5], np.int8)
 _small_keys = np.array([[60, 50], [59, 50], [40, 36], [70, 40]], np.int8)  # 550 545 380 550
 
@@ -796,8 +796,9 @@ def _refusal(f, *words):
     try:
         f()
     except ValueError as error:
-        return {"raises": "ValueError", **{f"says {word}": word in str(error) for word in words}}
-    return {"raises": "nothing", **{f"says {word}": False for word in words}}
+        named = [word for word in words if word in str(error)]
+        return f"ValueError naming {', '.join(named) or 'none of what is asked'}"
+    return "no ValueError"
 
 
 case("temperature 1", lambda rng: look_up(*_books(rng), 1.0))
@@ -808,13 +809,13 @@ case("temperature 1e-310", lambda rng: look_up(_query, _tied, _books(rng)[2], 1e
 case("infinite temperature", lambda rng: look_up(*_books(rng), np.inf))
 
 
-@case("a negative temperature")
+@case("ValueError for a negative temperature")
 def _(rng):
     books = _books(rng)
     return _refusal(lambda: look_up(*books, -0.5), "temperature", "-0.5")
 
 
-@case("a temperature that is NaN")
+@case("ValueError for a temperature that is NaN")
 def _(rng):
     books = _books(rng)
     return _refusal(lambda: look_up(*books, np.nan), "temperature", "nan")
@@ -823,7 +824,7 @@ def _(rng):
 case("no keys", lambda: look_up(_query, np.zeros((0, 2)), np.zeros((0, 3)), 0.5))
 
 
-@case("4 keys, 6 values")
+@case("ValueError for 4 keys and 6 values")
 def _():
     return _refusal(
         lambda: look_up(_query, np.zeros((4, 2)), np.ones((6, 3))), "keys", "values", "4", "6"
@@ -866,7 +867,7 @@ case("minus infinity", lambda: _refusal(lambda: look_up(_query, _tied, np.eye(5)
 case("one key", lambda rng: look_up(*_books(rng, 1), 0.7))
 
 
-@case("more values than keys at temperature 0")
+@case("ValueError for more values than keys at temperature 0")
 def _(rng):
     query, keys, values = _books(rng, 6)
     return _refusal(lambda: look_up(query, keys[:5], values, 0), "5", "6")
@@ -979,9 +980,25 @@ def look_up(query, keys, values, temperature=1.0):
     return weights @ values / weights.sum()
 
 
-# %% wrong bookstore-3 a little more than the temperature
-# You add a small number to the temperature, so that it is never 0. Scores that differ by less than
-# that number then share the weight, though one of them has won.
+# %% wrong bookstore-3 NaN covered with zeros
+# At temperature 0 you divide 0 by 0, and then replace NaN with zeros. That answer has nothing to do
+# with the values: the limit needs a line of its own.
+def look_up(query, keys, values, temperature=1.0):
+    query, keys, values = (np.asarray(x, float) for x in (query, keys, values))
+    if not temperature >= 0:
+        raise ValueError(f"temperature must be 0 or more, not {temperature}")
+    if len(keys) != len(values):
+        raise ValueError(f"every key needs one value: {len(keys)} keys, {len(values)} values")
+    if len(keys) == 0:
+        return np.zeros(values.shape[1])
+    scores = keys @ query
+    weights = np.exp((scores - scores.max()) / np.float64(temperature))
+    return np.nan_to_num(weights @ values / weights.sum())
+
+
+# %% wrong bookstore-3 a hair makes a tie
+# Scores that differ by a hair share the weight, though one of them has won. A small number added to
+# the temperature does that, or a floor below it, or scores compared with a tolerance.
 # Seen: suno-ai/bark#270
 def look_up(query, keys, values, temperature=1.0):
     query, keys, values = (np.asarray(x, float) for x in (query, keys, values))
@@ -1251,15 +1268,15 @@ def look_up(query, keys, values, temperature=1.0):
 #   number that is the same for all keys of a query;
 # - `smooth(queries, keys, values, bandwidth)`: the estimates `[T, E]`, from values `[S, E]`.
 #
-# Four things are asked of them: any `D`; a sensible estimate **far from all data**, where every
+# Five things are asked of them: any `D`; a sensible estimate **far from all data**, where every
 # exponential vanishes; coordinates **far from the origin**, as on a map in metres, where squares
-# of a million swallow differences of one; and **no array of `T · S · D` numbers**. Half of the
-# points are for a case that has all of it at once.
+# of a million swallow differences of one; **no array of `T · S · D` numbers**; and the caller's
+# arrays stay **unchanged**. Half of the points are for a case that has all of it at once.
 #
 # **A miniature.** Places 0 and 2 have the values 10 and 20. Halfway, at 1, both count alike, and
 # the estimate is 15 for every bandwidth.
 #
-# Read first: *Sixty years older: the same formula on a map* in
+# Read first: *Half a century older: the same formula on a map* in
 # [chapter 1](../book/01_bookstore.ipynb).
 #
 # <details>
@@ -1349,13 +1366,23 @@ def _(rng):
     return smooth(queries + 4e6, keys + 4e6, values, 0.5)
 
 
+@case("the caller's arrays stay unchanged")
+def _(rng):
+    given = _places(rng)
+    before = [array.copy() for array in given]
+    smooth(*given, 0.7)
+    augment(*given[:2], 0.7)
+    moved = [np.abs(now - old).max() for now, old in zip(given, before, strict=True)]
+    return dict(zip(("queries moved by", "keys moved by", "values moved by"), moved, strict=True))
+
+
 @case("extra memory in MB, 64 queries, 64 keys, 64 dimensions", weight=2, at_most=1)
 def _(rng):
     places = _places(rng, 64, 64, 64)
     return _extra_mb(lambda: smooth(*places, 8.0))
 
 
-@case("all of it at once", weight=8)
+@case("all of it at once", weight=9)
 def _(rng):
     queries, keys, values = _places(rng, 4, 6, 3)
     queries = queries + np.array([[0.0], [0.0], [60.0], [-50.0]])
@@ -1629,6 +1656,25 @@ def smooth(queries, keys, values, bandwidth):
 # lost. Move the origin first.
 # Seen: scikit-learn/scikit-learn#9354
 def augment(queries, keys, bandwidth):
+    q, k = queries / bandwidth, keys / bandwidth
+    norms = (k**2).sum(1, keepdims=True)
+    return np.hstack([q, np.ones((len(q), 1))]), np.hstack([k, -norms / 2])
+
+
+def smooth(queries, keys, values, bandwidth):
+    q, k = augment(queries, keys, bandwidth)
+    scores = q @ k.T
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    return weights @ values / weights.sum(1, keepdims=True)
+
+
+# %% wrong bookstore-4 centres the caller's arrays in place
+# You move the origin inside the arrays that the caller gave you. Whoever draws the map next finds
+# every place somewhere else. Work on arrays of your own.
+def augment(queries, keys, bandwidth):
+    origin = keys.mean(0)
+    queries -= origin
+    keys -= origin
     q, k = queries / bandwidth, keys / bandwidth
     norms = (k**2).sum(1, keepdims=True)
     return np.hstack([q, np.ones((len(q), 1))]), np.hstack([k, -norms / 2])
@@ -2137,6 +2183,23 @@ def look_up_stream(queries, chunks, E):
     return summed / np.where(total == 0, 1, total)
 
 
+# %% wrong bookstore-6 the sum of the values doesn't shrink
+# You shrink the sum of the weights and forget the weighted sum of the values. Numerator and
+# denominator must be measured from the same maximum.
+def look_up_stream(queries, chunks, E):
+    top = np.full((len(queries), 1), -np.inf)
+    total, summed = np.zeros((len(queries), 1)), np.zeros((len(queries), E))
+    for keys, values in chunks:
+        if len(keys):
+            scores = queries @ keys.T
+            higher = np.maximum(top, scores.max(1, keepdims=True))
+            weights = np.exp(scores - higher)
+            total = total * np.exp(top - higher) + weights.sum(1, keepdims=True)
+            summed = summed + weights @ values
+            top = higher
+    return summed / np.where(total == 0, 1, total)
+
+
 # %% wrong bookstore-6 the factor is upside down
 # Your old sums grow when a larger score comes. They should shrink: exponentials measured from a
 # higher maximum are smaller.
@@ -2245,6 +2308,23 @@ def look_up_stream(queries, chunks, E):
     top = np.full((len(queries), 1), -np.inf)
     total, summed = np.zeros((len(queries), 1)), np.zeros((len(queries), E))
     for keys, values in chunks:
+        scores = queries @ keys.T
+        higher = np.maximum(top, scores.max(1, keepdims=True))
+        shrink, weights = np.exp(top - higher), np.exp(scores - higher)
+        total = total * shrink + weights.sum(1, keepdims=True)
+        summed = summed * shrink + weights @ values
+        top = higher
+    return summed / np.where(total == 0, 1, total)
+
+
+# %% wrong bookstore-6 an empty chunk ends the stream
+# You stop at an empty chunk. It changes nothing, but others may come behind it.
+def look_up_stream(queries, chunks, E):
+    top = np.full((len(queries), 1), -np.inf)
+    total, summed = np.zeros((len(queries), 1)), np.zeros((len(queries), E))
+    for keys, values in chunks:
+        if len(keys) == 0:
+            break
         scores = queries @ keys.T
         higher = np.maximum(top, scores.max(1, keepdims=True))
         shrink, weights = np.exp(top - higher), np.exp(scores - higher)
@@ -2546,8 +2626,8 @@ def accepts(ask):
 
 
 # %% wrong bookstore-7 the keys are also the values
-# In your tests the keys are the values. Then a lookup that mixes the wrong ones of the two gives
-# the right answer.
+# A lookup that mixes the keys passes your check. Where keys and values are the same array, nobody
+# can tell which of the two was mixed.
 # Seen: ruvnet/agentic-flow#191
 def accepts(ask):
     rng = np.random.RandomState(1)
@@ -2573,8 +2653,8 @@ def _model(queries, keys, values):
 
 
 # %% wrong bookstore-7 small scores only
-# All your scores are small. A softmax that overflows gives the right weights until somebody brings
-# larger numbers.
+# A lookup that overflows passes your check. Its weights are right until somebody brings larger
+# scores.
 def accepts(ask):
     rng = np.random.RandomState(1)
     for T, S, D, E in [(1, 1, 2, 1), (4, 3, 2, 3), (3, 6, 3, 3)]:
@@ -2598,8 +2678,8 @@ def _model(queries, keys, values):
 
 
 # %% wrong bookstore-7 large scores only
-# All your scores are far apart, so the best book has all the weight. A hard lookup, and one at
-# another temperature, then look right.
+# A hard lookup, or one at another temperature, passes your check. Where scores are far apart, the
+# best book has all the weight in any case.
 def accepts(ask):
     rng = np.random.RandomState(1)
     for T, S, D, E in [(1, 1, 2, 1), (4, 3, 2, 3), (3, 6, 3, 3)]:
@@ -2623,8 +2703,8 @@ def _model(queries, keys, values):
 
 
 # %% wrong bookstore-7 NaN passes the comparison
-# A lookup that answers NaN passes: you ask whether the error is too *large*, and NaN is never
-# larger than anything. Ask whether it is small enough.
+# A lookup that answers NaN passes your check. NaN is never larger than anything, so no error looks
+# too *large*: ask whether it is small enough.
 # Seen: stretchr/testify#162
 def accepts(ask):
     rng = np.random.RandomState(1)
@@ -2649,8 +2729,8 @@ def _model(queries, keys, values):
 
 
 # %% wrong bookstore-7 the last digit counts
-# You compare digit by digit and reject a right lookup that adds in another order. How far may two
-# right answers be apart?
+# A right lookup is rejected that adds in another order and rounds to 32 bits. How far may two right
+# answers be apart?
 def accepts(ask):
     rng = np.random.RandomState(1)
     for T, S, D, E, size in [(1, 1, 2, 1, 1), (4, 3, 2, 3, 1), (3, 6, 3, 3, 40)]:
@@ -2674,8 +2754,8 @@ def _model(queries, keys, values):
 
 
 # %% wrong bookstore-7 the model answer has a fault of its own
-# Your own model answer shares out over the queries, so you reject right lookups. Work out a small
-# case by hand.
+# Right lookups are rejected, and one that shares out over the queries is accepted. Is that what
+# your own model answer does? Work out a small case by hand.
 # Seen: openvinotoolkit/openvino#5778
 def accepts(ask):
     rng = np.random.RandomState(1)
@@ -2700,8 +2780,8 @@ def _model(queries, keys, values):
 
 
 # %% wrong bookstore-7 only constant values
-# You ask for constant values and look whether the same constant comes out. That tests the sum of
-# the weights: but which book got how much?
+# Lookups with wrong weights pass your check, if only the weights sum to 1. Constant values show
+# that sum and nothing else: which book got how much?
 def accepts(ask):
     rng = np.random.RandomState(1)
     for T, S, D, size in [(1, 1, 2, 1), (1, 5, 2, 1), (4, 3, 2, 1), (3, 6, 3, 40)]:
@@ -2719,8 +2799,8 @@ def accepts(ask):
 
 
 # %% wrong bookstore-7 only the range of the values
-# You look whether answers stay between the smallest and the largest value. Every mean does, with
-# whatever weights.
+# Lookups pass your check whose answers are some mean of the values. Every mean stays between the
+# smallest and the largest value, with whatever weights.
 def accepts(ask):
     rng = np.random.RandomState(1)
     for T, S, D, E, size in [(1, 1, 2, 1, 1), (4, 3, 2, 3, 1), (3, 6, 3, 3, 40)]:
@@ -2739,7 +2819,8 @@ def accepts(ask):
 
 
 # %% wrong bookstore-7 only the shape is checked
-# You look at the shape of the answers, but not at the answers.
+# Lookups with wrong answers pass your check, if only the shape is right. Do you look at the
+# answers, too?
 def accepts(ask):
     for T, S, D, E in [(1, 1, 2, 1), (4, 3, 2, 3), (3, 6, 3, 3)]:
         try:
@@ -2752,8 +2833,8 @@ def accepts(ask):
 
 
 # %% wrong bookstore-7 never a single query
-# You never ask a single query, nor for values of a single number. There lookups lose an axis, or
-# break.
+# Lookups pass your check that lose an axis, or break, for a single query. Ask a single query, and
+# for values of a single number.
 def accepts(ask):
     rng = np.random.RandomState(1)
     for T, S, D, E, size in [(4, 3, 2, 3, 1), (3, 6, 3, 3, 40)]:
@@ -2777,7 +2858,7 @@ def _model(queries, keys, values):
 
 
 # %% wrong bookstore-7 only a single query
-# You only ask single queries. Whether several queries get in each other's way you can't see.
+# Lookups pass your check where several queries get in each other's way. Ask several at once.
 def accepts(ask):
     rng = np.random.RandomState(1)
     for S, D, E, size in [(1, 2, 2, 1), (5, 2, 1, 1), (3, 2, 3, 1), (6, 3, 3, 40)]:
@@ -2801,8 +2882,8 @@ def _model(queries, keys, values):
 
 
 # %% wrong bookstore-7 the given arrays are not looked at
-# You don't look whether the lookup has changed the arrays that you gave it. Keep copies, and
-# compare with those.
+# A lookup passes your check that changes the arrays it was given. Keep copies, and compare with
+# those.
 def accepts(ask):
     rng = np.random.RandomState(1)
     for T, S, D, E, size in [(1, 1, 2, 1, 1), (4, 3, 2, 3, 1), (3, 6, 3, 3, 40)]:
@@ -2824,8 +2905,8 @@ def _model(queries, keys, values):
 
 
 # %% wrong bookstore-7 one question only
-# You ask once: one size, small scores. Ask for few and for many, with small scores and with large
-# ones, and look what became of the arrays you gave.
+# Lookups pass your check that go wrong at some sizes or scores only. Ask for few and for many, with
+# small scores and with large ones, and look what became of the arrays you gave.
 def accepts(ask):
     queries, keys, values = np.random.RandomState(1).normal(size=(3, 4, 4))
     try:
@@ -2864,13 +2945,14 @@ def _model(queries, keys, values):
 
 
 # %% wrong bookstore-7 everything is accepted
-# You accept every lookup. A check that cannot fail proves nothing.
+# The lookups of these cases are accepted, and all of them are wrong. A check proves something only
+# if it can fail: what would each of them get wrong?
 def accepts(ask):
     return True
 
 
 # %% wrong bookstore-7 everything is rejected
-# You reject right lookups, too. Run your check on a lookup that you trust before you use it on
+# Right lookups are rejected, too. Run your check on a lookup that you trust before you use it on
 # others.
 def accepts(ask):
     return False

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 2: scaling
 #
-# Seven tasks on [chapter 2, *Why divide by the square root of d_k*](../book/02_scaling.ipynb).
+# Seven tasks on [chapter 2, *Why divide by the square root of d*](../book/02_scaling.ipynb).
 # They climb from working out a spread by hand to testing somebody else's scale: predict, derive,
 # fill in, measure, mend, build, and write a check of your own.
 #
@@ -20,7 +20,7 @@
 # the cell, then run the check cell below it. The check calls your function and tells you which
 # cases agree, where the first difference is, and, if it knows your mistake, its name and a hint.
 # It calls your function as you last ran it: after every edit, **run the answer cell again** before
-# the check. Some further cases run only when the notebook is graded.
+# the check. Some further cases run only when an instructor grades.
 #
 # **The letters.** `T` queries, `S` keys, `B` examples in a batch, `H` heads, `D` numbers in one
 # query or key of one head (the book's d_k), `E` numbers in a value, `C = H · D` the width of the
@@ -58,7 +58,7 @@ from attnlearn.exercise import check
 #    after dividing the scores by √D, by D, and by √C? Three numbers; you may write fractions.
 # 5. `beyond`: D = 512, so the standard deviation of a score is 22.6. Of 100 scores, about how many
 #    lie farther from 0 than 22.6, on either side? A score is nearly normal. (The check rounds your
-#    number to a multiple of 4.)
+#    count to a multiple of 4.)
 #
 # **A miniature.** D = 4: each product of two components has the variance 1, four of them add up
 # to 4, and the standard deviation is √4 = 2.
@@ -123,17 +123,24 @@ def beyond():
 
 # %% check scaling-1
 case = check("scaling-1", rtol=5e-3)
+
+
+def _about(number):
+    step = 4.0 if number > 1 else 0.04  # a fraction stays one: it is no count
+    return step * round(number / step)
+
+
 case("spread", lambda: np.array(spread(), float))
 case("doubled", lambda: np.array(doubled(), float))
 case("wider", lambda: np.array(wider(), float))
 case("left", lambda: np.array(left(), float))
-case("beyond", lambda: 4 * round(float(beyond()) / 4))
+case("beyond", lambda: _about(float(beyond())))
 
 
 @case("all five together", weight=5)
 def _():
     parts = [np.ravel(np.array(f(), float)) for f in (spread, doubled, wider, left)]
-    return np.concatenate([*parts, [4 * round(float(beyond()) / 4)]])
+    return np.concatenate([*parts, [_about(float(beyond()))]])
 
 
 # %% right scaling-1 with roots and fractions
@@ -411,6 +418,28 @@ def beyond():
     return 16
 
 
+# %% wrong scaling-1 a fraction in place of a count
+# You give the share of all scores. The question asks how many of 100 they are.
+def spread():
+    return [8, 16, 32]
+
+
+def doubled():
+    return [2, 1.414]
+
+
+def wider():
+    return [160, 40]
+
+
+def left():
+    return [1, 1 / 64, 1 / 8]
+
+
+def beyond():
+    return 0.32
+
+
 # %% [markdown]
 # ## scaling-2: Derive the variance of a score
 #
@@ -517,9 +546,7 @@ def _(rng):
 def score_moments(d, sigma_q, sigma_k, rho, mu_q=0.0, mu_k=0.0):
     r = rho * sigma_q * sigma_k
     first = mu_q * mu_k + r
-    second = (
-        (mu_q**2 + sigma_q**2) * (mu_k**2 + sigma_k**2) + 4 * mu_q * mu_k * r + 2 * r**2
-    )
+    second = (mu_q**2 + sigma_q**2) * (mu_k**2 + sigma_k**2) + 4 * mu_q * mu_k * r + 2 * r**2
     return d * first, d * (second - first**2)
 
 
@@ -652,6 +679,14 @@ def score_moments(d, sigma_q, sigma_k, rho, mu_q=0.0, mu_k=0.0):
     r = rho * sigma_q * sigma_k
     shifted = (mu_q * sigma_k) ** 2 + (mu_k * sigma_q) ** 2
     return d * (mu_q * mu_k + r), d * ((sigma_q * sigma_k) ** 2 + r**2 + shifted)
+
+
+# %% wrong scaling-2 mean and variance exchanged
+# You return the variance first. The mean comes first, the variance second.
+def score_moments(d, sigma_q, sigma_k, rho, mu_q=0.0, mu_k=0.0):
+    r = rho * sigma_q * sigma_k
+    shifted = (mu_q * sigma_k) ** 2 + (mu_k * sigma_q) ** 2 + 2 * mu_q * mu_k * r
+    return d * ((sigma_q * sigma_k) ** 2 + r**2 + shifted), d * (mu_q * mu_k + r)
 
 
 # %% wrong scaling-2 one number at a time
@@ -1258,6 +1293,20 @@ def summary(norms):
     return np.mean(norms), np.median(norms), np.percentile(norms, 90)
 
 
+# %% wrong scaling-4 the three numbers in another order
+# Your median and your percentile have changed places. The order is mean, median, 10th percentile.
+def gradient_norms(q, k, scale):
+    scores = scale * (q @ k.T)
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    p = p / p.sum(-1, keepdims=True)
+    gradient = scale * p[..., None] * (k - (p @ k)[:, None])
+    return np.sqrt((gradient**2).sum((1, 2)))
+
+
+def summary(norms):
+    return np.mean(norms), np.percentile(norms, 10), np.median(norms)
+
+
 # %% [markdown]
 # ## scaling-5: Mend an attention function that is scaled wrongly
 #
@@ -1494,6 +1543,18 @@ def attend(q, k, v, scale=None):
     return weights / weights.sum(-1, keepdims=True) / np.sqrt(D) @ v
 
 
+# %% wrong scaling-5 normalised over the queries
+# Your softmax runs over the queries. Each query shares out a weight of 1 among its keys, and the
+# keys are the last axis of the scores.
+# Seen: labmlai/annotated_deep_learning_paper_implementations#146
+def attend(q, k, v, scale=None):
+    if scale is None:
+        scale = q.shape[-1] ** -0.5
+    scores = scale * q.astype(float) @ np.swapaxes(k, -1, -2)
+    weights = np.exp(scores - scores.max(-2, keepdims=True))
+    return weights / weights.sum(-2, keepdims=True) @ v
+
+
 # %% wrong scaling-5 no scale
 # While mending you lost the default scale: without `scale=` your scores are raw.
 # Seen: PAIR-code/tiny-transformers#71
@@ -1575,7 +1636,7 @@ def attend(q, k, v, scale=None):
 # the scale ≥ 0 for which the **mean over the rows** of the entropy of softmax(scale · scores) is
 # `target`. One scale for all rows.
 #
-# - `scores` is `[T, S]`. They may be of any size, from a ten-millionth to thousands, and may share
+# - `scores` is `[T, S]`. They may be of any size, from a ten-millionth to millions, and may share
 #   a large offset. The scale must be right to four digits.
 # - The mean entropy falls as the scale grows, so halving an interval finds it (bisection).
 # - **The limits.** At scale 0 the entropy is largest; if `target` is that large or larger, return
@@ -1636,7 +1697,7 @@ def match_entropy(scores, target):
 
 
 # %% check scaling-6
-case = check("scaling-6", rtol=1e-4, atol=1e-6, seconds=3)
+case = check("scaling-6", rtol=1e-4, atol=0, seconds=3)
 _ties = np.array([[3, 3, 1, 0], [5, 2, 5, 4], [0, 1, 2, 2]])
 
 
@@ -1646,7 +1707,7 @@ def _drawn(rng, size=1.0, offset=0.0):
 
 case("5 rows of 8 keys, half of log 8", lambda rng: match_entropy(_drawn(rng), np.log(8) / 2))
 case("a sharp target: 0.2", lambda rng: match_entropy(_drawn(rng), 0.2))
-case("scores in the thousands", lambda rng: match_entropy(_drawn(rng, 3000), 1.2))
+case("scores in the millions", lambda rng: match_entropy(_drawn(rng, 1e6), 1.2))
 case("scores of a ten-millionth", lambda rng: match_entropy(_drawn(rng, 1e-7), 1.2))
 case("all scores near 1000", lambda rng: match_entropy(_drawn(rng, 1, 1000), 1.2))
 case("more than log 8", lambda rng: match_entropy(_drawn(rng), 2.1))
@@ -1659,7 +1720,7 @@ case("two top scores in every row, target 0.6", lambda: match_entropy(_ties, 0.6
 def _(rng):
     return [
         match_entropy(_drawn(rng), 0.9),
-        match_entropy(_drawn(rng, 2000), 0.9),
+        match_entropy(_drawn(rng, 2e6), 0.9),
         match_entropy(_drawn(rng, 1e-6), 0.9),
         match_entropy(_drawn(rng, 1, -2000), 0.9),
         match_entropy(_drawn(rng), 0),
@@ -1669,7 +1730,7 @@ def _(rng):
 
 
 # %% hidden scaling-6
-case = check("scaling-6", rtol=1e-4, atol=1e-6, seconds=3)
+case = check("scaling-6", rtol=1e-4, atol=0, seconds=3)
 
 
 @case("drawn size and target")
@@ -1720,7 +1781,7 @@ def match_entropy(scores, target):
     while entropy(step) > target:
         step *= 2
     scale = 0.0
-    for _ in range(32):
+    for _ in range(60):
         step /= 2
         if entropy(scale + step) > target:
             scale += step
@@ -1745,7 +1806,7 @@ def match_entropy(scores, target):
     low, high = 0.0, 1.0
     while entropy(high) > target:
         high = 2 * high
-    for _ in range(32):
+    for _ in range(60):
         middle = (low + high) / 2
         if entropy(middle) > target:
             low = middle
@@ -1774,7 +1835,7 @@ def match_entropy(scores, target):
     low, high = 0.0, 1.0
     while entropy(high) > target:
         high = 2 * high
-    for _ in range(32):
+    for _ in range(60):
         middle = (low + high) / 2
         if entropy(middle) > target:
             low = middle
@@ -1801,7 +1862,7 @@ def match_entropy(scores, target):
     low, high = 0.0, 1.0
     while entropy(high) > target:
         high = 2 * high
-    for _ in range(32):
+    for _ in range(60):
         middle = (low + high) / 2
         if entropy(middle) > target:
             low = middle
@@ -1828,7 +1889,7 @@ def match_entropy(scores, target):
     low, high = 0.0, 1.0
     while entropy(high) > target:
         high = 2 * high
-    for _ in range(32):
+    for _ in range(60):
         middle = (low + high) / 2
         if entropy(middle) > target:
             low = middle
@@ -1856,7 +1917,7 @@ def match_entropy(scores, target):
         low, high = 0.0, 1.0
         while entropy(high) > target:
             high = 2 * high
-        for _ in range(32):
+        for _ in range(60):
             middle = (low + high) / 2
             low, high = (middle, high) if entropy(middle) > target else (low, middle)
         found.append(high)
@@ -1882,7 +1943,7 @@ def match_entropy(scores, target):
     low, high = 0.0, 1.0
     while entropy(high) > target:
         high = 2 * high
-    for _ in range(32):
+    for _ in range(60):
         middle = (low + high) / 2
         if entropy(middle) < target:
             high = middle
@@ -1907,7 +1968,7 @@ def match_entropy(scores, target):
     low, high = 0.0, 1.0
     while entropy(high) > target:
         high = 2 * high
-    for _ in range(32):
+    for _ in range(60):
         middle = (low + high) / 2
         if entropy(middle) < target:
             high = middle
@@ -1933,7 +1994,34 @@ def match_entropy(scores, target):
     if target <= np.mean(np.log((gaps == 0).sum(-1))):
         return np.inf
     low, high = 0.0, 1000.0
-    for _ in range(32):
+    for _ in range(60):
+        middle = (low + high) / 2
+        if entropy(middle) > target:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+# %% wrong scaling-6 stops at an absolute width
+# You stop when the interval is narrower than a fixed number. For large scores the scale itself is
+# no larger than that: measure the width against the scale.
+def match_entropy(scores, target):
+    gaps = scores - scores.max(-1, keepdims=True)
+
+    def entropy(scale):
+        weights = np.exp(scale * gaps)
+        total = weights.sum(-1)
+        return np.mean(np.log(total) - scale * (weights * gaps).sum(-1) / total)
+
+    if target >= entropy(0):
+        return 0.0
+    if target <= np.mean(np.log((gaps == 0).sum(-1))):
+        return np.inf
+    low, high = 0.0, 1.0
+    while entropy(high) > target:
+        high = 2 * high
+    while high - low > 1e-6:
         middle = (low + high) / 2
         if entropy(middle) > target:
             low = middle
@@ -1961,7 +2049,7 @@ def match_entropy(scores, target):
     low, high = 0.0, 1.0
     while entropy(high) > target:
         high = 2 * high
-    for _ in range(32):
+    for _ in range(60):
         middle = (low + high) / 2
         if entropy(middle) > target:
             high = middle
@@ -2007,7 +2095,7 @@ def match_entropy(scores, target):
     low, high = 0.0, 1.0
     while entropy(high) > target and high < 1e9:
         high = 2 * high
-    for _ in range(32):
+    for _ in range(60):
         middle = (low + high) / 2
         if entropy(middle) > target:
             low = middle
@@ -2034,7 +2122,7 @@ def match_entropy(scores, target):
     low, high = 0.0, 1.0
     while entropy(high) > target and high < 1e9:
         high = 2 * high
-    for _ in range(32):
+    for _ in range(60):
         middle = (low + high) / 2
         if entropy(middle) > target:
             low = middle
@@ -2068,7 +2156,7 @@ def match_entropy(scores, target):
     low, high = 0.0, 1.0
     while entropy(high) > target:
         high = 2 * high
-    for _ in range(32):
+    for _ in range(60):
         middle = (low + high) / 2
         if entropy(middle) > target:
             low = middle
@@ -2275,8 +2363,8 @@ def accepts(attend):
 
 
 # %% wrong scaling-7 saturated scores
-# Your queries and keys are so large that one key takes all the weight, whatever the scale. Look at
-# the weights that your arrays give.
+# Wrong scales pass your check. Where one key takes all the weight, it does so at every scale but 0:
+# look at the weights that your arrays give.
 # Seen: https://github.com/NeuromatchAcademy/course-content-dl/blob/main/tutorials/W2D5_AttentionAndTransformers/student/W2D5_Tutorial1.ipynb
 def accepts(attend):
     rng = np.random.default_rng(0)
@@ -2294,8 +2382,8 @@ def accepts(attend):
 
 
 # %% wrong scaling-7 scores near 0
-# Your scores are so small that all keys weigh the same, whatever the scale. Look at the weights
-# that your arrays give.
+# Wrong scales pass your check, even a scale of 0. Where all keys weigh nearly the same, the scale
+# hardly matters: look at the weights that your arrays give.
 def accepts(attend):
     rng = np.random.default_rng(0)
     for T, S, D, E in [(2, 3, 5, 4), (3, 6, 2, 1), (4, 7, 101, 3)]:
@@ -2312,8 +2400,8 @@ def accepts(attend):
 
 
 # %% wrong scaling-7 one width only
-# You try a single width. A scale that was written down as a number is right there and wrong
-# everywhere else.
+# A scale that was written down as a number passes your check. It is right at one width and wrong
+# everywhere else: how many widths do you try?
 # Seen: triton-lang/triton#621
 def accepts(attend):
     rng = np.random.default_rng(0)
@@ -2331,8 +2419,8 @@ def accepts(attend):
 
 
 # %% wrong scaling-7 all sizes are equal
-# All your sizes are the same number, so nobody can tell which of them went into the scale. Give
-# every axis a size of its own.
+# A scale passes your check that comes from the width of the values, or from the number of keys.
+# Nobody can tell equal sizes apart: give every axis a size of its own.
 # Seen: openai/gpt-2#49
 def accepts(attend):
     rng = np.random.default_rng(0)
@@ -2349,9 +2437,22 @@ def accepts(attend):
     return True
 
 
+# %% wrong scaling-7 one size for everything
+# A scale passes your check that comes from another axis, and one whose root was cut. Give every
+# axis a size of its own, and try several widths.
+def accepts(attend):
+    q, k, v = np.random.default_rng(0).normal(size=(3, 4, 4))
+    weights = np.exp(q @ k.T / 2)
+    try:
+        got = attend(q, k, v)
+    except Exception:
+        return False
+    return np.allclose(got, weights / weights.sum(1, keepdims=True) @ v)
+
+
 # %% wrong scaling-7 square widths only
-# All your widths are powers of 4, whose roots are whole numbers. A root that was cut to a whole
-# number gets through.
+# A root that was cut to a whole number passes your check. At some widths it is right: which widths
+# do you try?
 def accepts(attend):
     rng = np.random.default_rng(0)
     for T, S, D, E in [(2, 3, 4, 5), (3, 5, 16, 2), (4, 7, 64, 3)]:
@@ -2368,7 +2469,7 @@ def accepts(attend):
 
 
 # %% wrong scaling-7 a width of 1 only
-# Your only width is 1. There 1, 1/√D, 1/D and √D are the same number.
+# Scales of 1, 1/D and √D pass your check. There is a width at which all of them equal 1/√D.
 def accepts(attend):
     q, k, v = np.array([[0.5], [2.0]]), np.array([[1.0], [-1.0], [0.3]]), np.eye(3)[:, :2]
     weights = np.exp(q @ k.T)
@@ -2381,8 +2482,8 @@ def accepts(attend):
 
 
 # %% wrong scaling-7 only the sum of the weights is checked
-# Your values are all 1, so you see the sum of the weights and nothing else. Weights of every scale
-# sum to 1.
+# Wrong scales pass your check. Weights of every scale sum to 1, so values that are all 1 show
+# nothing of it: which values do you take?
 def accepts(attend):
     rng = np.random.default_rng(0)
     for T, S, D, E in [(2, 3, 8, 4), (3, 6, 2, 1)]:
@@ -2397,7 +2498,8 @@ def accepts(attend):
 
 
 # %% wrong scaling-7 only the shape is checked
-# You look at the shape and not at the numbers. A scale never changes a shape.
+# Functions with wrong numbers pass your check, if only the shape is right. A scale never changes a
+# shape.
 def accepts(attend):
     rng = np.random.default_rng(0)
     for T, S, D, E in [(2, 3, 5, 4), (3, 6, 2, 1), (4, 7, 101, 3)]:
@@ -2411,8 +2513,8 @@ def accepts(attend):
 
 
 # %% wrong scaling-7 too wide a tolerance
-# Your comparison forgives too much. Right functions agree to ten digits or more; a small fault of
-# the scale changes the second.
+# Faults of the scale pass your check that change the second digit. Right functions agree to ten
+# digits or more: how much does your comparison forgive?
 def accepts(attend):
     rng = np.random.default_rng(0)
     for T, S, D, E in [(2, 3, 5, 4), (3, 6, 2, 1), (4, 7, 101, 3)]:
@@ -2444,8 +2546,8 @@ def accepts(attend):
 
 
 # %% wrong scaling-7 the model answer has the same fault
-# Your own formula divides by D, so you reject right functions and accept a wrong one. Work out a
-# small case by hand.
+# Right functions are rejected, and one that divides by D is accepted. Is that what your own formula
+# does? Work out a small case by hand.
 def accepts(attend):
     rng = np.random.default_rng(0)
     for T, S, D, E in [(2, 3, 5, 4), (3, 6, 2, 1), (4, 7, 101, 3)]:
@@ -2462,14 +2564,15 @@ def accepts(attend):
 
 
 # %% wrong scaling-7 everything is accepted
-# You accept every function. A check that cannot fail proves nothing.
+# The functions of these cases are accepted, and all of them are wrong. A check proves something
+# only if it can fail: what would each of them get wrong?
 def accepts(attend):
     return True
 
 
 # %% wrong scaling-7 everything is rejected
-# You reject right functions, too: two right ones may differ in the last digit. Run your check on a
-# function that you trust before you use it on others.
+# Right functions are rejected, too: two right ones may differ in the last digit. Run your check on
+# a function that you trust before you use it on others.
 def accepts(attend):
     return False
 

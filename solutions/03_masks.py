@@ -19,7 +19,7 @@
 # the cell, then run the check cell below it. The check calls your function and tells you which
 # cases agree, where the first difference is, and, if it knows your mistake, its name and a hint.
 # It calls your function as you last ran it: after every edit, **run the answer cell again** before
-# the check. Some further cases run only when the notebook is graded.
+# the check. Some further cases run only when an instructor grades.
 #
 # **The letters.** `T` queries, `S` keys, `B` examples in a batch, `H` heads, `D` numbers per head.
 # In every task `True` means *may look*, and the last query stands at the position of the last key.
@@ -364,7 +364,8 @@ def padding():
 # queries. Write `causal_window(T, S, w)`: a boolean matrix `[T, S]`, `True` where query `t` may
 # look at key `s`. The mask is causal, and each query sees at most the `w` newest keys, its own
 # included (the count Mistral uses). Query `T - 1` stands at position `S - 1`. With more queries
-# than keys the first queries stand before the first key and see nothing.
+# than keys the first queries stand before the first key and see nothing. Half of the points are for
+# a case with several sizes at once.
 #
 # **A miniature.** `causal_window(2, 4, 2)`: the queries stand at positions 2 and 3.
 #
@@ -411,6 +412,13 @@ case("a chunk: 3 queries, 7 keys, window 3", lambda: causal_window(3, 7, 3), wei
 case("a chunk, no window in the way", lambda: causal_window(2, 5, 5))
 case("more queries than keys", lambda: causal_window(5, 2, 2), weight=2)
 case("a window of 1", lambda: causal_window(2, 4, 1), weight=2)
+
+
+@case("several sizes at once", weight=14)
+def _():
+    sizes = [(6, 6, 2), (3, 8, 4), (1, 7, 3), (6, 3, 2), (4, 6, 1)]
+    return {f"T={T}, S={S}, w={w}": causal_window(T, S, w) for T, S, w in sizes}
+
 
 # %% hidden masks-2
 case = check("masks-2")
@@ -544,6 +552,15 @@ def causal_window(T, S, w):
 # position 0, not earlier.
 def causal_window(T, S, w):
     i = np.arange(T)[:, None] + T - S
+    j = np.arange(S)
+    return (j <= i) & (i - j < w)
+
+
+# %% wrong masks-2 the first query never stands before the first key
+# You let the first query begin at position 0 at the earliest. With more queries than keys it stands
+# before the first key: S - T is negative then, and that is right.
+def causal_window(T, S, w):
+    i = max(S - T, 0) + np.arange(T)[:, None]
     j = np.arange(S)
     return (j <= i) & (i - j < w)
 
@@ -964,6 +981,16 @@ def masked_softmax(scores, mask):
     seen = np.where(mask, scores, 1e-9)
     weights = np.exp(seen - seen.max(-1, keepdims=True))
     return weights / weights.sum(-1, keepdims=True)
+
+
+# %% wrong masks-4 a small number in the denominator
+# You add a small number to the sum, so that an empty row does not divide by 0. Every other row pays
+# for it: what do its weights sum to?
+def masked_softmax(scores, mask):
+    seen = np.where(mask, scores, -np.inf)
+    top = seen.max(-1, keepdims=True)
+    weights = np.exp(seen - np.where(top == -np.inf, 0, top))
+    return weights / (weights.sum(-1, keepdims=True) + 1e-3)
 
 
 # %% wrong masks-4 masked after the softmax
@@ -1416,7 +1443,7 @@ def attend(q, k, v, real):
 # Tile `(r, c)` begins at query `r * bq` and key `c * bk`; the last tile of a row or a column may
 # be smaller than the others. **Don't build the `[T, S]` matrix**, not even tile by tile: at
 # 131,072 positions it has 17 billion cells. A map of tiles of 1024 has 16,384. Half of the points
-# are for a long text.
+# are for long texts and tiles that are not square.
 #
 # **A miniature.** `tile_map(4, 4, 4, 2, 2)`: plain causal, since the window is as wide as the
 # text. Tile (0, 1) holds queries 0, 1 and keys 2, 3, all in the future: EMPTY. Tile (1, 0) holds
@@ -1480,6 +1507,7 @@ def _summary(tiles):
 case("plain causal, 8 positions", lambda: tile_map(8, 8, 8, 2, 2))
 case("a window of 5, 12 positions", lambda: tile_map(12, 12, 5, 2, 2))
 case("wide tiles, a window inside one tile", lambda: tile_map(12, 12, 2, 4, 4))
+case("tiles wider than the window, a chunk", lambda: tile_map(8, 14, 2, 4, 4))
 case("flat tiles, window of 7", lambda: tile_map(12, 12, 7, 2, 3))
 case("a chunk: 4 queries, 12 keys", lambda: tile_map(4, 12, 6, 2, 2))
 case("lengths that do not divide", lambda: tile_map(7, 11, 6, 3, 4))
@@ -1491,11 +1519,14 @@ def _():
     return _extra_mb(lambda: tile_map(1024, 1024, 256, 32, 32))
 
 
-@case("all of it at once: 100,000 queries, 131,000 keys", weight=10)
+@case("all of it at once: 100,000 queries, 131,000 keys", weight=11)
 def _():
     if _extra_mb(lambda: tile_map(1024, 1024, 256, 32, 32)) > 0.75:
         raise MemoryError("not tried, because the matrix would need more than 12 GB")
-    return _summary(tile_map(100_000, 131_000, 4375, 1024, 1024))
+    return {
+        "window 4375, tiles of 512 by 1024": _summary(tile_map(100_000, 131_000, 4375, 512, 1024)),
+        "window 200, tiles of 1024 by 2048": _summary(tile_map(100_000, 131_000, 200, 1024, 2048)),
+    }
 
 
 # %% hidden masks-6
@@ -1549,7 +1580,7 @@ def tile_map(T, S, w, bq, bk):
 
 # %% wrong masks-6 the matrix is built
 # You build the whole [T, S] matrix and look at it tile by tile. That is what the map should spare
-# us: find the answer for a tile from its four corners.
+# us: the smallest and the largest distance in a tile tell everything about it.
 def tile_map(T, S, w, bq, bk):
     i = np.arange(S - T, S)[:, None]
     j = np.arange(S)
@@ -1601,6 +1632,19 @@ def tile_map(T, S, w, bq, bk):
     touched = (back >= 0) & (back < w)
     full = (first_query >= last_key) & (last_query - first_key < w)
     return np.maximum(touched.astype(int), 2 * full)
+
+
+# %% wrong masks-6 the four corners alone
+# You ask the four corners of a tile, and call it EMPTY if all are hidden. Where a tile is wider
+# than the window, the visible stripe can pass between its corners.
+def tile_map(T, S, w, bq, bk):
+    first_query = np.arange(0, T, bq)[:, None] + S - T
+    last_query = np.minimum(first_query + bq, S) - 1
+    first_key = np.arange(0, S, bk)
+    last_key = np.minimum(first_key + bk, S) - 1
+    corners = [i - j for i in (first_query, last_query) for j in (first_key, last_key)]
+    seen = np.array([(back >= 0) & (back < w) for back in corners])
+    return seen.any(0).astype(int) + seen.all(0)
 
 
 # %% wrong masks-6 no tile is ever FULL
@@ -1677,6 +1721,32 @@ def tile_map(T, S, w, bq, bk):
     nearest, farthest = first_query - last_key, last_query - first_key
     touched = (farthest >= 0) & (nearest < w)
     return 2 - touched - ((nearest >= 0) & (farthest < w)).astype(int)
+
+
+# %% wrong masks-6 PARTIAL and FULL exchanged
+# You call mixed tiles FULL and whole ones PARTIAL. The kernel would skip the mask exactly where it
+# is needed: 1 is for some, 2 for everything.
+def tile_map(T, S, w, bq, bk):
+    first_query = np.arange(0, T, bq)[:, None] + S - T
+    last_query = np.minimum(first_query + bq, S) - 1
+    first_key = np.arange(0, S, bk)
+    last_key = np.minimum(first_key + bk, S) - 1
+    nearest, farthest = first_query - last_key, last_query - first_key
+    touched = (farthest >= 0) & (nearest < w)
+    return 2 * touched - ((nearest >= 0) & (farthest < w)).astype(int)
+
+
+# %% wrong masks-6 the two tile sizes exchanged
+# You cut the queries into pieces of bk and the keys into pieces of bq. With square tiles nobody
+# notices: the rows of the map are tiles of queries, bq of them in each.
+def tile_map(T, S, w, bq, bk):
+    first_query = np.arange(0, T, bk)[:, None] + S - T
+    last_query = np.minimum(first_query + bk, S) - 1
+    first_key = np.arange(0, S, bq)
+    last_key = np.minimum(first_key + bq, S) - 1
+    nearest, farthest = first_query - last_key, last_query - first_key
+    touched = (farthest >= 0) & (nearest < w)
+    return touched.astype(int) + ((nearest >= 0) & (farthest < w))
 
 
 # %% [markdown]
@@ -1866,8 +1936,8 @@ def accepts(mask):
 
 
 # %% wrong masks-7 square sizes only
-# All your sizes have as many queries as keys. Where the diagonal starts, and which way round the
-# axes are, shows only when T and S differ.
+# Masks pass your check that go wrong only where T and S differ: where the diagonal starts does not
+# show when there are as many queries as keys.
 # Seen: keras-team/keras#21595
 def accepts(mask):
     for T, S, w in [(1, 1, 1), (4, 4, 2), (6, 6, 3)]:
@@ -1882,8 +1952,8 @@ def accepts(mask):
 
 
 # %% wrong masks-7 the window never bites
-# Your windows are as wide as the text, so a mask without any window passes. Choose a text that is
-# longer than the window.
+# Masks pass your check that have no window, or one that is too wide. Choose a text that is longer
+# than the window.
 # Seen: Lightning-AI/litgpt#1552
 def accepts(mask):
     for T, S, w in [(4, 4, 9), (2, 6, 9), (5, 2, 9), (12, 12, 12)]:
@@ -1898,7 +1968,8 @@ def accepts(mask):
 
 
 # %% wrong masks-7 only the shape is checked
-# You look at the shape and the dtype, but not at the values. A mask full of True would pass.
+# Masks with wrong values pass your check, if only the shape and the dtype are right. A mask full of
+# True would pass, too.
 def accepts(mask):
     for T, S, w in [(4, 4, 9), (7, 7, 3), (1, 5, 2), (3, 12, 4), (5, 2, 2)]:
         try:
@@ -1911,7 +1982,8 @@ def accepts(mask):
 
 
 # %% wrong masks-7 only the number of cells is checked
-# You count the visible cells. Two masks can open equally many cells in different places.
+# A mask with queries and keys swapped passes your check. It opens equally many cells, in other
+# places: compare where they are.
 def accepts(mask):
     for T, S, w in [(4, 4, 9), (7, 7, 3), (1, 5, 2), (3, 12, 4), (5, 2, 2)]:
         try:
@@ -1925,8 +1997,8 @@ def accepts(mask):
 
 
 # %% wrong masks-7 only leaks are looked for
-# You make sure that nothing forbidden is visible. A mask that hides too much, or everything,
-# passes: ask for what must be visible, too.
+# A mask that hides too much passes your check. Nothing forbidden is visible in it: ask for what
+# must be visible, too.
 def accepts(mask):
     for T, S, w in [(4, 4, 9), (7, 7, 3), (1, 5, 2), (3, 12, 4), (5, 2, 2)]:
         try:
@@ -1940,8 +2012,8 @@ def accepts(mask):
 
 
 # %% wrong masks-7 1.0 taken for True
-# Your comparison finds 1.0 and True equal, and lets a mask of numbers through. Added to scores it
-# would hide nothing: look at the dtype as well.
+# A mask of numbers passes your check. 1.0 and True compare as equal, but added to scores a mask of
+# numbers hides nothing: look at the dtype as well.
 # Seen: pytorch/pytorch#103963
 def accepts(mask):
     for T, S, w in [(4, 4, 9), (7, 7, 3), (1, 5, 2), (3, 12, 4), (5, 2, 2)]:
@@ -1956,8 +2028,8 @@ def accepts(mask):
 
 
 # %% wrong masks-7 never more queries than keys
-# You never try more queries than keys. There the first queries stand before the first key, and
-# masks go wrong or break.
+# Masks pass your check that go wrong, or break, for more queries than keys. There the first queries
+# stand before the first key: try it.
 def accepts(mask):
     for T, S, w in [(4, 4, 9), (7, 7, 3), (1, 5, 2), (3, 12, 4), (2, 5, 1)]:
         try:
@@ -1982,8 +2054,8 @@ def accepts(mask):
 
 
 # %% wrong masks-7 one size only
-# You try a single size. Some mistakes show only there, and others only elsewhere: collect sizes
-# that disagree with each other.
+# Masks pass your check that are right at some sizes and wrong at others. Collect sizes that
+# disagree with each other.
 def accepts(mask):
     try:
         got = mask(1, 6, 3)
@@ -1993,20 +2065,36 @@ def accepts(mask):
 
 
 # %% wrong masks-7 everything is accepted
-# You accept every mask. A check that cannot fail proves nothing.
+# The masks of these cases are accepted, and all of them are wrong. A check proves something only if
+# it can fail: at which sizes would each of them differ from a right mask?
 def accepts(mask):
     return True
 
 
 # %% wrong masks-7 everything is rejected
-# You reject right masks, too. Run your check on a mask that you trust before you use it on others.
+# Right masks are rejected, too. Run your check on a mask that you trust before you use it on
+# others.
 def accepts(mask):
     return False
 
 
+# %% wrong masks-7 the verdicts are the wrong way round
+# Right masks get False, and wrong ones True. True is the verdict for a mask that is right.
+def accepts(mask):
+    for T, S, w in [(4, 4, 9), (7, 7, 3), (1, 5, 2), (3, 12, 4), (5, 2, 2)]:
+        try:
+            got = mask(T, S, w)
+        except Exception:
+            return True
+        want = [[0 <= t + S - T - s < w for s in range(S)] for t in range(T)]
+        if got.dtype != bool or not np.array_equal(got, want):
+            return True
+    return False
+
+
 # %% wrong masks-7 the model answer has the same fault
-# Your own model answer starts its diagonal at the top left, so you reject right masks and accept a
-# wrong one. Work out a small case by hand.
+# Right masks are rejected, and the one with its diagonal from the top left is accepted. Is that
+# what your own model answer does? Work out a small case by hand.
 # Seen: ml-explore/mlx#2836
 def accepts(mask):
     for T, S, w in [(4, 4, 9), (7, 7, 3), (1, 5, 2), (3, 12, 4), (5, 2, 2)]:

@@ -39,7 +39,7 @@ def test_every_right_value_gets_its_tick(learner, exercise, capsys):
     out = capsys.readouterr().out
     assert "✓ square\n✓ decoding\n✓ chunk\n" in out
     assert "demo-1: all 3 checks pass." in out
-    assert "more cases, which run when the exercise is graded" in out
+    assert "Some further cases run only when an instructor grades." in out
 
 
 @pytest.mark.parametrize("task", ["demo-1", "demo-2"])
@@ -172,7 +172,7 @@ case("fine", lambda: 1)
     assert [values[name]["k"] for name in ("crash", "exit", "fine")] == ["error", "error", "int"]
 
 
-def test_an_endless_loop_loses_one_case_even_where_it_catches_everything():
+def test_an_endless_loop_ends_even_where_it_catches_everything_and_the_rest_is_not_run():
     start = time.monotonic()
     values = collect("""
 def loop():
@@ -183,11 +183,15 @@ def loop():
         except Exception:
             pass
 case = check("t", seconds=0.3)
+case("before", lambda: 1)
 case("loop", loop)
-case("fine", lambda: 1)
+case("after", loop)
+case = check("t", seconds=0.3)
+case("another check", lambda: 1)
 """)
     assert values["loop"]["v"] == "TimeUp"
-    assert values["fine"]["v"] == 1
+    assert values["after"]["v"] == "NotRun"
+    assert values["before"] == values["another check"] == {"k": "int", "v": 1}
     assert time.monotonic() - start < 5
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
@@ -232,14 +236,54 @@ case("b", lambda rng: rng.normal(size=2))
 
 
 def test_the_place_of_an_error_is_named():
+    space = {}
+    bank.execute("def answer(x):\n    y = 1\n    return y / x\n", space)
+    values = collect('case = check("t")\ncase("a", lambda: answer(0))', **space)
+    assert values["a"]["at"] == "answer, line 3"
+
+
+def test_the_place_of_an_error_is_never_inside_the_check():
     values = collect("""
-def answer(x):
-    y = 1
-    return y / x
+def _summary(x):
+    return x.sum(5)
 case = check("t")
-case("a", lambda: answer(0))
+case("a", lambda: _summary(np.ones(2)))
 """)
-    assert values["a"]["at"] == "answer, line 4"
+    assert values["a"]["v"] == "AxisError"
+    assert "at" not in values["a"]
+
+
+def test_an_endless_loop_costs_one_time_limit(learner, exercise, capsys):
+    check = exercise.tasks["demo-1"].check.source.replace("seconds=2", "seconds=0.2")
+    learner("def causal(T, S):\n    while True:\n        pass\n", check)
+    out = capsys.readouterr().out
+    assert "no answer within 0.2 s: a loop that never ends, or much more work than needed?" in out
+    assert "✗ decoding   causal(1, 5)\n    not run: an earlier case ran out of time" in out
+
+
+def test_an_own_not_implemented_error_is_no_blank(learner, exercise, capsys):
+    task = exercise.tasks["demo-1"]
+    own = "def causal(T, S):\n    raise NotImplementedError('T > S')\n"
+    learner(own, task.check.source)
+    out = capsys.readouterr().out
+    assert "raised NotImplementedError: T > S (in causal, line 2)" in out
+    assert "not answered yet" not in out
+
+
+def test_names_of_the_shell_are_not_noted(learner, exercise, capsys):
+    task = exercise.tasks["demo-1"]
+    answer = "def causal(T, S):\n    display(exit, quit, get_ipython, In, Out)\n"
+    shell = dict.fromkeys(("exit", "quit", "get_ipython", "display", "In", "Out"))
+    learner(answer, task.check.source, namespace=shell)
+    assert "from outside" not in capsys.readouterr().out
+
+
+def test_a_name_that_an_answer_took_is_noted(learner, exercise, capsys):
+    task = exercise.tasks["demo-1"]
+    learner("np = 3\n" + task.solved, task.check.source)
+    assert "`np` is no longer what the setup cell imported" in capsys.readouterr().out
+    learner(task.solved, task.check.source)
+    assert "no longer" not in capsys.readouterr().out
 
 
 def test_the_record_is_json():

@@ -57,6 +57,12 @@ def test_some_cases_agree_means_it_looks_like_it():
     assert names(mixed) == [("top-left", False)]
 
 
+def test_a_mistake_that_fails_where_the_student_passes_is_not_named():
+    mixed = {**WANT, "chunk": STRICT["chunk"]}
+    assert names(mixed) == []
+    assert names({**WANT, "one": WANT["one"].astype(float)[None]}) == []
+
+
 def test_two_mistakes_in_different_cases_are_both_found():
     mixed = {**TOP_LEFT, "square": STRICT["square"], "one": STRICT["one"]}
     assert set(names(mixed)) == {("top-left", False), ("strict", False)}
@@ -99,7 +105,9 @@ def test_a_line_escapes_what_a_student_wrote():
 
 
 def test_not_answered_and_a_raise_line_that_was_kept():
-    values = {name: encode_error(NotImplementedError("write")) for name in WANT}
+    values = {
+        name: encode_error(NotImplementedError("masks-1: write your answer here")) for name in WANT
+    }
     assert report("masks-1", TABLE, values).text() == "masks-1: not answered yet."
     kept = report("masks-1", TABLE, values, kept_raise=True).text()
     assert "`raise NotImplementedError` still runs" in kept

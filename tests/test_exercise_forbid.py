@@ -43,6 +43,14 @@ def test_what_is_not_forbidden_passes(source):
     assert forbid.found_in(source, ["numpy.tril", "tril"], {"np": np}) is None
 
 
+def test_the_check_itself_is_never_forbidden():
+    from attnlearn.exercise import check
+
+    for source in ("case = check('t')", "check = 3", "from attnlearn.exercise import check"):
+        assert forbid.found_in(source, ["attnlearn"], {"check": check}) is None
+    assert forbid.found_in("import attnlearn", ["attnlearn"], {"check": check}) == "attnlearn"
+
+
 def run(source, names, namespace=None):
     """Run an answer under the trap; what it called."""
     space = {"np": np, **(namespace or {})}

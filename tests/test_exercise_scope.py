@@ -46,6 +46,15 @@ case("b", lambda: _helper())
     assert scope.bindings("no python") is None
 
 
+def test_imports_and_the_names_that_something_took():
+    text = "import numpy as np\nfrom math import pi, e\nx = 1\nif x:\n    import os\n"
+    assert scope.imports(text) == "import numpy as np\nfrom math import pi, e"
+    assert scope.assigned_names("import numpy as np\nnp = 1\nimport os\n") == {"np"}
+    space = {}
+    bank.execute("import numpy as np\nfrom math import e\npi = 3\n", space)
+    assert scope.rebound(scope.imports(text), space) == ["pi"]
+
+
 def test_what_a_case_calls_is_one_line():
     space = {}
     bank.execute("f = lambda: g(1,\n    2)\ndef h():\n    x = 1\n    return x\n", space)

@@ -18,20 +18,6 @@ PLAIN = {
     "nbformat": 4,
     "nbformat_minor": 5,
 }
-OLD = {
-    "metadata": {"name": "old"},
-    "nbformat": 3,
-    "nbformat_minor": 0,
-    "worksheets": [
-        {
-            "cells": [
-                {"cell_type": "code", "input": ANSWER, "outputs": [], "language": "python"},
-                {"cell_type": "code", "input": CHECK, "outputs": [], "language": "python"},
-            ],
-            "metadata": {},
-        }
-    ],
-}
 
 
 def changed(**parts):
@@ -59,7 +45,6 @@ FORGIVEN = {
     ),
     "a foreign kernel": changed(metadata={"kernelspec": {"name": "conda-env-x"}}),
     "no version": json.dumps({"cells": PLAIN["cells"]}).encode(),
-    "nbformat 3": json.dumps(OLD).encode(),
     "a raw cell": changed(cells=[{"cell_type": "raw", "source": "x"}, *PLAIN["cells"]]),
 }
 DAMAGED = {
@@ -73,7 +58,7 @@ DAMAGED = {
     "cells of text": (b'{"cells": ["a"], "nbformat": 4}', "it has no list of cells"),
     "nbformat 9": (changed(nbformat=9), "nbformat 9 is unknown"),
     "nbformat text": (changed(nbformat="four"), "nbformat 'four' is unknown"),
-    "damaged nbformat 3": (b'{"nbformat": 3, "worksheets": 5}', "a damaged notebook of nbformat 3"),
+    "nbformat 3": (b'{"nbformat": 3, "worksheets": []}', "this is nbformat 3: open it in Jupyter"),
     "a merge conflict": (b'{"cells": [\n<<<<<<< HEAD\n', "a merge conflict is left"),
     "deep": (b"[" * 100_000, "not JSON, or cut off"),
 }
@@ -103,6 +88,26 @@ def test_a_damaged_notebook_is_named_with_its_trouble(tmp_path, kind):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(notebook.NotebookError, match="No such file"):
         notebook.load(tmp_path / "none.ipynb")
+
+
+LINE, ROLE = "# EXERCISE: a-1\n", {"attnlearn": {"role": "answer", "exercise": "a-1"}}
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        {"source": LINE, "metadata": {}},
+        {"source": "", "metadata": ROLE, "id": "x"},
+        {"source": "", "metadata": {"attnlearn": "odd"}, "id": "a-1-answer"},
+    ],
+)
+def test_an_answer_is_known_by_its_line_its_role_or_its_id(cell):
+    assert notebook.answers(cell) == {"a-1"}
+
+
+def test_other_cells_are_no_answers():
+    check = {"attnlearn": {"role": "check", "exercise": "a-1"}}
+    assert notebook.answers({"source": "", "metadata": check, "id": 7}) == set()
 
 
 def test_an_ordinary_notebook_has_no_tasks():

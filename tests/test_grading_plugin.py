@@ -16,7 +16,7 @@ import pytest
 from data.handed_in import ANSWERS, DAMAGED, PASS, SHAPES, code, filled
 
 from attnlearn.__main__ import main
-from attnlearn.grading import kernel, notebook, release, source
+from attnlearn.grading import kernel, notebook, release, source, verdict
 from attnlearn.grading.selfcheck import plugin_option
 
 SCRIPT = "tests/data/exercises/solutions/90_demo.py"
@@ -156,6 +156,20 @@ def test_the_command_says_the_same_and_sets_the_exit_code(handed_in):
     assert "truncated.ipynb: not JSON, or cut off" in out
 
 
+def test_the_command_takes_the_notebooks_of_a_folder(handed_in, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "a.ipynb").write_bytes((handed_in / "ordinary.ipynb").read_bytes())
+    (tmp_path / "none").mkdir()
+    code, out = check(tmp_path / "mine", tmp_path / "none")
+    assert code == 1
+    assert "a.ipynb: no exercise in it" in out
+    assert "none: no notebook in this folder" in out
+
+
+def test_points_have_two_decimals():
+    assert [verdict.short(points) for points in (4 * 3 / 11, 4.0, 0.5)] == ["1.09", "4", "0.5"]
+
+
 def test_the_command_names_what_it_cannot_check(handed_in, capsys):
     missing = handed_in / "none.ipynb"
     assert main(["check", str(missing)]) == 1
@@ -165,17 +179,29 @@ def test_the_command_names_what_it_cannot_check(handed_in, capsys):
     assert "ordinary.ipynb: no exercise in it" in out
 
 
-def test_a_live_notebook_answers_at_once_wherever_it_lies(handed_in, tmp_path):
-    node = nbformat.read(handed_in / "mistakes.ipynb", as_version=4)
+def live(folder, name, elsewhere):
+    """Text and HTML of what a student sees who runs a notebook."""
+    node = nbformat.read(folder / f"{name}.ipynb", as_version=4)
     client = nbclient.NotebookClient(
-        node, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+        node, kernel_name="python3", resources={"metadata": {"path": elsewhere}}
     )
-    client.execute(env=kernel.environment(ATTNLEARN_TABLES=str(handed_in / ".attnlearn")))
+    client.execute(env=kernel.environment(ATTNLEARN_TABLES=str(folder / ".attnlearn")))
     outputs = [
         o["data"] for c in node.cells if c.cell_type == "code" for o in c.outputs if "data" in o
     ]
     text = "".join(data["text/plain"] + "\n" for data in outputs)
-    page = "".join(data["text/html"] for data in outputs)
+    return text, "".join(data["text/html"] for data in outputs)
+
+
+def test_an_exit_in_a_case_leaves_a_live_kernel_alive(handed_in, tmp_path):
+    text, _ = live(handed_in, "exits in a case", tmp_path)
+    assert "✗ decoding   causal(1, 5)\n    raised SystemExit (in causal, line 3)" in text
+    assert "demo-2: all 4 checks pass." in text
+    assert "from outside" not in text
+
+
+def test_a_live_notebook_answers_at_once_wherever_it_lies(handed_in, tmp_path):
+    text, page = live(handed_in, "mistakes", tmp_path)
     assert "✗ decoding   causal(1, 5)\n    4 of 5 entries differ, first at [0, 1]" in text
     assert "Mistake: top-left diagonal" in text
     assert "<b>wrong</b>: decoding" in page

@@ -5,6 +5,7 @@ import ast
 import pytest
 
 from attnlearn.grading import source
+from attnlearn.grading.task import Cell, Task
 
 SCRIPT = "tests/data/exercises/solutions/90_demo.py"
 GOOD = """\
@@ -106,3 +107,19 @@ def test_a_second_cell_of_a_kind_is_refused(tmp_path):
         read(tmp_path, GOOD + '# %% check t-1\ncase = check("t-1")\n')
     with pytest.raises(source.SourceError, match="a second wrong answer"):
         read(tmp_path, GOOD + "# %% wrong t-1 it isn't two\n# Hint.\nf = 1\n")
+
+
+@pytest.mark.parametrize(
+    ("case", "drawn"),
+    [
+        ('case("a", lambda: f(1))', False),
+        ('def _g(x):\n    return f(x)\ncase("a", lambda: _g(1))', False),
+        ('@case("a")\ndef _():\n    return f(1)', False),
+        ('case("a", lambda rng: f(rng))', True),
+        ('@case("a")\ndef _(rng):\n    return f(rng)', True),
+        ('case("a", f)', True),
+    ],
+)
+def test_a_task_knows_whether_its_cases_are_drawn(case, drawn):
+    check = Cell("code", f'case = check("t")\n{case}\n', "here", "check", "t")
+    assert Task("t", check=check).drawn is drawn

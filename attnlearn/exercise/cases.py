@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 
 from . import forbid, scope, tables
-from .limit import TimeUp, time_limit
+from .limit import TimeUp, exit_raises, time_limit
 from .report import OPEN, Line, judge, report
 from .values import encode, encode_error
 
@@ -46,6 +46,7 @@ class Cases:
         self.table = _recorder[1] if _recorder else tables.find(task)
         self.seconds = min(seconds, (self.table or {}).get("seconds") or seconds)
         self.values, self.unjudged, self.error = {}, [], None
+        self.time_is_up = False
         self.edited = self._check_was_edited()
         self.forbid = (self.table or {}).get("forbid", [])
         self.mentions = self._forbidden_mention()
@@ -65,11 +66,15 @@ class Cases:
     def _value(self, name, f):
         if self.mentions:
             return encode_error(forbid.Forbidden(forbid.message(self.mentions)))
+        if self.time_is_up:  # the next case would loop as long
+            why = "not run: an earlier case ran out of time"
+            return {"k": "error", "v": "NotRun", "msg": why}
         try:
             with (
                 warnings.catch_warnings(),
                 np.errstate(all="ignore"),
                 forbid.trap(self.forbid, self.namespace, self.file) as called,
+                exit_raises(),
                 time_limit(self.seconds),
             ):
                 warnings.simplefilter("ignore")
@@ -78,9 +83,10 @@ class Cases:
         except KeyboardInterrupt:
             raise
         except TimeUp:
-            return {"k": "error", "v": "TimeUp", "msg": "time limit"}
+            self.time_is_up = True
+            return {"k": "error", "v": "TimeUp", "msg": f"no answer within {self.seconds:g} s"}
         except BaseException as error:  # SystemExit, too: one case is lost, not the kernel
-            return encode_error(error)
+            return encode_error(error, self.file)
         if called:  # the answer caught the alarm
             return encode_error(forbid.Forbidden(forbid.message(called[0])))
         return value
@@ -130,9 +136,16 @@ class Cases:
             unjudged=self.unjudged,
             kept_raise=scope.unfinished(source, self.table["blank"]),
             notes=[
-                f"Note: `{function}` uses `{name}` from outside the answer cell. Move it in, or a "
-                "fresh run may not find it."
-                for function, name in outside
+                *(
+                    f"Note: `{name}` is no longer what the setup cell imported: a cell rebinds it. "
+                    "Rename that, and run the setup cell again."
+                    for name in scope.rebound(self.table.get("imports", ""), self.namespace)
+                ),
+                *(
+                    f"Note: `{function}` uses `{name}` from outside the answer cell. Move it in, "
+                    "or a fresh run may not find it."
+                    for function, name in outside
+                ),
             ],
         )
 

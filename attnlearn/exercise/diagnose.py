@@ -27,39 +27,43 @@ def failing(values, table):
 def diagnose(values, table):
     """The named mistakes behind the failing cases, best first; [] where none fits.
 
-    All cases agree with one wrong answer: it is that mistake. Only some do: it looks like it.
+    All cases agree with one wrong answer: it is that mistake. Only some do: it looks like it. One
+    that fails a case which the student passes is not named: it would be another mistake.
     """
     bad = failing(values, table)
     found = _explain(values, table, bad)
     if bad and not (found and found[0].sure):
-        found += _second_look(values, table, {d.name for d in found})
+        found += _second_look(values, table, bad, {d.name for d in found})
     return found
+
+
+def _possible(table, bad):
+    """Wrong answers that fail only where the student fails, too."""
+    return [wrong for wrong in table["wrong"] if set(wrong["values"]) <= set(bad)]
 
 
 def _explain(values, table, bad):
     rules = {c["name"]: c for c in table["cases"]}
     matches = []
-    for wrong in table["wrong"]:
+    for wrong in _possible(table, bad):
         theirs = wrong["values"]
         alike = [n for n in bad if n in theirs and agree(values.get(n), theirs[n], rules[n])]
-        contradicted = len(set(theirs) - set(bad))  # it fails there and the student doesn't
-        matches.append((wrong, alike, contradicted))
+        matches.append((wrong, alike))
     found, left = [], set(bad)
     while left:
-        matches.sort(key=lambda match: (-len(left.intersection(match[1])), match[2]))
+        matches.sort(key=lambda match: -len(left.intersection(match[1])))
         if not matches or not left.intersection(matches[0][1]):
             break
-        wrong, alike, contradicted = matches.pop(0)
-        sure = not contradicted and alike == bad
-        found.append(Diagnosis(wrong, [n for n in alike if n in left], sure))
+        wrong, alike = matches.pop(0)
+        found.append(Diagnosis(wrong, [n for n in alike if n in left], sure=alike == bad))
         left.difference_update(alike)
     return found
 
 
-def _second_look(values, table, named):
+def _second_look(values, table, bad, named):
     """Two mistakes at once: compare again without the kind of dtype and axes of length 1."""
     found = []
-    for wrong in table["wrong"]:
+    for wrong in _possible(table, bad):
         cases = [c for c in table["cases"] if _both_arrays(values, wrong, c)]
         if wrong["name"] in named or not cases:
             continue

@@ -25,6 +25,8 @@ def message(name):
 def found_in(source, forbid, namespace=None):
     """The first forbidden name that the source mentions, or None."""
     for path in _mentions(source, frozenset(_roots(namespace or {}).items())):
+        if _inside(path, OURS):
+            continue
         for name in forbid:
             if _matches(path, name) or _matches(_origin(path), name):
                 return name
@@ -38,7 +40,7 @@ def _mentions(source, roots):
         nodes = list(ast.walk(ast.parse(source)))
     except SyntaxError:
         return []
-    aliases = dict.fromkeys(_own_names(nodes)) | dict(roots)
+    aliases = dict(roots) | dict.fromkeys(_own_names(nodes))
     paths = []
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -60,14 +62,16 @@ def trap(forbid, namespace, check_file):
     global _watch
     before, _watch = _watch, Watch(check_file)
     alarms, places = _alarms(tuple(forbid), len(sys.modules)) if forbid else ({}, [])
-    own = [(namespace, key, v) for key, v in list(namespace.items()) if id(v) in alarms]
+    own = {key: value for key, value in namespace.items() if id(value) in alarms}
     try:
-        for owner, key, original in (*places, *own):
-            _put(owner, key, alarms[id(original)])
+        namespace.update({key: alarms[id(value)] for key, value in own.items()})
+        for owner, key, original in places:
+            setattr(owner, key, alarms[id(original)])
         yield _watch.called
     finally:
-        for owner, key, original in (*places, *own):
-            _put(owner, key, original)
+        namespace.update(own)
+        for owner, key, original in places:
+            setattr(owner, key, original)
         _watch = before
 
 
@@ -146,7 +150,7 @@ def _alarms(forbid, modules):
         for target in _targets(name):
             if inspect.isclass(target):  # a class stays a class: only making one is trapped
                 original = target.__init__
-                if _put(target, "__init__", original):
+                if _settable(target, "__init__", original):
                     alarms[id(original)] = _alarm(original, name)
                     places.append((target, "__init__", original))
             else:
@@ -207,12 +211,9 @@ def _public_modules():
             yield module
 
 
-def _put(owner, attribute, value):
+def _settable(owner, attribute, value):
     try:
-        if isinstance(owner, dict):
-            owner[attribute] = value
-        else:
-            setattr(owner, attribute, value)
+        setattr(owner, attribute, value)
     except (AttributeError, TypeError):
         return False  # a class written in C
     return True

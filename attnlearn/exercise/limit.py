@@ -1,7 +1,8 @@
-"""Stop code that runs too long."""
+"""Stop code that runs too long, and keep the kernel of code that wants to leave."""
 
 import contextlib
 import signal
+import sys
 import threading
 
 
@@ -33,3 +34,18 @@ def time_limit(seconds):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, *timer)
+
+
+@contextlib.contextmanager
+def exit_raises():
+    """IPython's `exit()` returns, and ends the kernel later: let it raise at once."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython and ipython.get_ipython()
+    if not shell:
+        yield
+        return
+    before, shell.ask_exit = shell.ask_exit, sys.exit
+    try:
+        yield
+    finally:
+        shell.ask_exit = before

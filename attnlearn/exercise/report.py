@@ -4,7 +4,7 @@ import html
 import textwrap
 from dataclasses import dataclass, field
 
-from .compare import differ
+from .compare import differ, is_blank
 from .diagnose import diagnose
 
 RIGHT, WRONG, OPEN = "✓", "✗", "·"
@@ -74,10 +74,10 @@ def report(task, table, values, *, unjudged=(), kept_raise=False, notes=()):
     cases = table["cases"]
     errors = [v for v in values.values() if v["k"] == "error"]
     if errors and len(errors) == len(values):
-        if all(e["v"] == "NotImplementedError" for e in errors):
+        if all(map(is_blank, errors)):
             line = "The line `raise NotImplementedError` still runs: delete it."
             return Report(f"{task}: not answered yet.", notes=[line] if kept_raise else [])
-        if missing := _missing_name(errors, table):
+        if missing := missing_name(errors, table):
             line = f"`{missing}` is not defined. Run the answer cell first, and see that it ends "
             return Report(f"{task}: no answer found.", notes=[line + "without an error."])
         if all(e["v"] == "Forbidden" for e in errors):
@@ -105,10 +105,11 @@ def report(task, table, values, *, unjudged=(), kept_raise=False, notes=()):
 def _hidden(table):
     if not table.get("hidden"):
         return []
-    return ["There are more cases, which run when the exercise is graded."]
+    return ["Some further cases run only when an instructor grades."]
 
 
-def _missing_name(errors, table):
+def missing_name(errors, table):
+    """The asked name that every case missed, or None."""
     for name in table.get("defines", []):
         if all(e["v"] == "NameError" and f"'{name}'" in e["msg"] for e in errors):
             return name

@@ -8,6 +8,8 @@ import inspect
 import linecache
 import symtable
 
+SHELL = {"In", "Out", "exit", "quit", "get_ipython", "display"}  # IPython's, no student's
+
 
 def cell_source(filename):
     """The source of the cell that a code object came from; '' where it is unknown."""
@@ -53,7 +55,7 @@ def unfinished(source, blank):
 def outside_names(namespace, names, given):
     """Pairs (function, name): names an answer reads that neither it nor the exercise defines."""
     own = module_names(answer_source(namespace, names))
-    known = own | set(given) | set(dir(builtins))
+    known = own | set(given) | set(dir(builtins)) | SHELL
     for function in names:
         if code := _code(namespace.get(function)):
             for name in sorted(set(_globals_read(code)) - known):
@@ -64,6 +66,25 @@ def outside_names(namespace, names, given):
 def module_names(source):
     """Names that the source binds at its top level."""
     return {s.get_name() for s in _symbols(source)[0] if _is_bound(s)}
+
+
+def assigned_names(source):
+    """Names that the source binds at its top level, imports aside."""
+    return {s.get_name() for s in _symbols(source)[0] if s.is_assigned()}
+
+
+def imports(source):
+    """The import statements at the top level of a source, as text."""
+    kept = [n for n in ast.parse(source).body if isinstance(n, (ast.Import, ast.ImportFrom))]
+    return "\n".join(map(ast.unparse, kept))
+
+
+def rebound(imports, namespace):
+    """Names that mean something else than these import statements made of them."""
+    fresh = {}
+    exec(imports, fresh)
+    del fresh["__builtins__"]
+    return [name for name in fresh if name in namespace and namespace[name] is not fresh[name]]
 
 
 def free_names(source):

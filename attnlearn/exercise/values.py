@@ -34,13 +34,13 @@ def encode(value, depth=0):
     return {"k": "other", "v": type(value).__name__}
 
 
-def encode_error(error):
-    """An exception as a value: its type and message, and the line of the notebook it left."""
+def encode_error(error, check_file=None):
+    """An exception as a value: its type and message, and the line of the answer it left."""
     try:
         message = re.sub(r"0x[0-9a-f]+", "0x...", str(error))[:200]
     except Exception:
         message = "(its message can't be shown)"
-    return {"k": "error", "v": type(error).__name__, "msg": message, **_place(error)}
+    return {"k": "error", "v": type(error).__name__, "msg": message, **_place(error, check_file)}
 
 
 def decode(value):
@@ -120,12 +120,13 @@ def _other(value):
     return {"k": "other", "v": type(value).__name__}
 
 
-def _place(error):
-    """Function and line where the notebook's own code raised: code that lies in no file."""
+def _place(error, check_file):
+    """Function and line where the answer raised: code that lies in no file nor in the check."""
     place, step = {}, error.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
-        if not code.co_name.startswith("<") and not os.path.exists(code.co_filename):
+        inside = code.co_filename != check_file and not os.path.exists(code.co_filename)
+        if inside and not code.co_name.startswith("<"):
             place = {"at": f"{code.co_name}, line {step.tb_lineno}"}
         step = step.tb_next
     return place

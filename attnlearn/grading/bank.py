@@ -79,6 +79,7 @@ def table_of(exercise, task, expected, wrong):
         "forbid": task.forbid,
         "defines": task.defines,
         "given": given_names(exercise),
+        "imports": imports(exercise),
         "blank": task.blank,
         "check": task.check.source,
         "hidden": len(task.hidden),
@@ -101,6 +102,11 @@ def given_names(exercise):
     given = [c for c in exercise.cells if c.kind == "code" and c.role in ("", "setup")]
     names = (scope.module_names(without_commands(cell.source)) for cell in given)
     return sorted(set().union(*names))
+
+
+def imports(exercise):
+    """What the setup cells import: the checks need it, whatever an answer makes of the names."""
+    return "\n".join(scope.imports(without_commands(cell.source)) for cell in exercise.setup)
 
 
 def fault(value):

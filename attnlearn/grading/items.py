@@ -13,13 +13,14 @@ from nbformat import NotebookNode
 from nbval import plugin as nbval
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME
 
-from ..exercise import MIME, tables
+from ..exercise import MIME, scope, tables
 from . import notebook
 from .kernel import GradingKernel
 from .verdict import Verdict
 
 NBVAL_SECONDS = 2000  # nbval's default for one cell; a student should not wait so long
 CELL_SECONDS = 120
+IMPORT = "from attnlearn.exercise import check"
 
 
 class WrongAnswer(Exception):
@@ -89,15 +90,21 @@ class ExerciseFile(nbval.IPyNbFile):
     def position(self, task):
         """Just below the task's answer and check: its check runs when all above has run."""
         own = [n for n, cell in self.cells.items() if task in notebook.named_tasks(cell["source"])]
-        return max(own, default=max(self.cells)) + 1
+        return max([*own, *self.answer(task)], default=max(self.cells)) + 1
 
     def answer(self, task):
-        """{position: source} of the answer cells of a task; copies of a cell are all run."""
-        return {
-            position: cell["source"]
-            for position, cell in self.cells.items()
-            if task in notebook.EXERCISE_LINE.findall(cell["source"])
+        """{position: source} of the answer cells of a task; copies of a cell are all run.
+
+        Where no cell says that it is the answer, those that define what the task asks for.
+        """
+        cells = {at: c for at, c in self.cells.items() if task in notebook.answers(c)}
+        asked = set(self.known[task]["defines"]) if self.known[task] else set()
+        cells = cells or {
+            at: cell
+            for at, cell in self.cells.items()
+            if asked & scope.module_names(cell["source"]) and not _is_check(cell)
         }
+        return {at: cell["source"] for at, cell in cells.items()}
 
     def setup(self):
         option = self.config.option
@@ -117,20 +124,22 @@ class ExerciseFile(nbval.IPyNbFile):
             cell = self.cells.get(at)
             if cell is None or at in self.fatal or _left_out(cell):
                 continue
-            item = nbval.IPyNbCell.from_parent(
-                self,
-                name=f"cell {at + 1}",
-                cell_num=at,
-                cell=_cell(cell["source"]),
-                options=_options(),
-            )
-            try:
-                item.runtest()
-            except (nbval.NbCellError, RuntimeError) as problem:
-                self.errors[at] = what_went_wrong(item, problem)
+            if error := self.run(cell["source"], at):
+                self.errors[at] = error
             if not self.kernel.is_alive():
                 self.fatal[at] = self.errors.get(at, "the kernel died")
                 self.revive()
+
+    def run(self, source, at):
+        """Run one cell in the kernel; what it raised, or None."""
+        item = nbval.IPyNbCell.from_parent(
+            self, name=f"cell {at + 1}", cell_num=at, cell=_cell(source), options=_options()
+        )
+        try:
+            item.runtest()
+        except (nbval.NbCellError, RuntimeError) as problem:
+            return what_went_wrong(item, problem)
+        return None
 
     def revive(self):
         """After its death: a new kernel, which runs all cells again but those that kill."""
@@ -159,6 +168,7 @@ class TaskItem(nbval.IPyNbCell):
         if table is None:
             raise WrongAnswer(f"{self.name}: no table of expected values; run `attnlearn release`.")
         exercise.run_above(self.cell_num)
+        exercise.run(table.get("imports", IMPORT), self.cell_num)  # an answer may rebind a name
         errors, stopped = dict(exercise.errors), None
         try:
             super().runtest()
@@ -186,7 +196,8 @@ def what_went_wrong(item, problem):
         if out["output_type"] == "error" and out["ename"] != "KeyboardInterrupt":
             return f"{out['ename']}: {out['evalue']}".splitlines()[0]
     if "Timeout" in str(problem) or "exceeded" in str(problem):
-        return f"stopped after {item.parent.kernel.seconds:g} s: does a loop never end?"
+        limit = f"stopped after {item.parent.kernel.seconds:g} s"
+        return f"{limit}: a loop that never ends, or much more work than needed?"
     return str(problem).splitlines()[0]
 
 
@@ -200,12 +211,16 @@ def _values(outputs, task):
 def _left_out(cell):
     """Checks run as released; other cells may ask to be skipped, an answer may not."""
     source = cell["source"]
-    if notebook.EXERCISE_LINE.search(source):
+    if notebook.answers(cell):
         return False
-    if notebook.CHECK_CALL.search(source):
+    if _is_check(cell):
         return True
     tags = cell["metadata"].get("tags") or []
     return "nbval-skip" in tags or bool(re.search(r"^\s*# NBVAL_SKIP", source, re.M))
+
+
+def _is_check(cell):
+    return bool(notebook.CHECK_CALL.search(cell["source"]))
 
 
 def _cell(source):

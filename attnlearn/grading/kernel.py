@@ -18,6 +18,8 @@ from nbval.kernel import NbvalKernelspecManager, RunningKernel
 
 PACKAGE_PARENT = Path(__file__).parents[2]
 POLL = 0.2  # seconds between two looks at the process
+# IPython's `exit()` ends the kernel a moment later, and the next cell would take the blame.
+EXIT_RAISES = "get_ipython().ask_exit = __import__('sys').exit"
 
 
 class KernelDied(RuntimeError):
@@ -59,7 +61,8 @@ class GradingKernel(RunningKernel):
         try:
             self.kc.wait_for_ready(timeout=startup_timeout)
             self._ensure_iopub_up()
-        except RuntimeError:
+            self.await_reply(self.kc.execute(EXIT_RAISES, silent=True))
+        except (RuntimeError, Empty):
             self.stop()
             raise
 

@@ -68,7 +68,7 @@ def count(tried):
 
 
 def _fate(exercise, task, mutant, want):
-    for seed in SEEDS:
+    for seed in SEEDS if task.drawn else SEEDS[:1]:
         if seed not in want:
             want[seed] = bank.run(exercise, task, task.solved, seed=seed, hidden=True)
         got = bank.run(exercise, task, mutant.source, seed=seed, hidden=True, seconds=1)

@@ -49,6 +49,17 @@ def task_ids(notebook):
     return list(dict.fromkeys(id for source in sources for id in named_tasks(source)))
 
 
+def answers(cell):
+    """Ids of the tasks that a cell answers, by its line, its metadata or its own id."""
+    ids = set(EXERCISE_LINE.findall(cell["source"]))
+    role = cell["metadata"].get("attnlearn")
+    if isinstance(role, dict) and role.get("role") == "answer":
+        ids.add(role.get("exercise"))
+    if own := re.fullmatch(r"(.+)-answer", str(cell.get("id"))):
+        ids.add(own[1])
+    return ids
+
+
 def named_tasks(source):
     """Ids in `# EXERCISE: id` and `check("id")`."""
     return EXERCISE_LINE.findall(source) + CHECK_CALL.findall(source)
@@ -125,8 +136,9 @@ def _normal(notebook, path):
         raise NotebookError(f"{path}: JSON, but not a notebook")
     version = notebook.get("nbformat", 4)
     if isinstance(version, int) and 0 < version < 4:
-        notebook = _upgrade(notebook, path)
-    elif version != 4:
+        how = "open it in Jupyter and save it (nbformat 4)"
+        raise NotebookError(f"{path}: this is nbformat {version}: {how}")
+    if version != 4:
         raise NotebookError(f"{path}: nbformat {version!r} is unknown; save it as nbformat 4")
     cells = notebook.get("cells")
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
@@ -139,16 +151,6 @@ def _normal(notebook, path):
     if not isinstance(notebook.get("metadata"), dict):
         notebook["metadata"] = {}
     return notebook
-
-
-def _upgrade(notebook, path):
-    import nbformat
-
-    try:
-        return nbformat.convert(nbformat.from_dict(notebook), 4)
-    except Exception as error:
-        old = notebook["nbformat"]
-        raise NotebookError(f"{path}: a damaged notebook of nbformat {old} ({error})") from None
 
 
 def _lines(source):

@@ -34,12 +34,14 @@ def pytest_terminal_summary(terminalreporter):
     scores = [score for score in scores if "earned" in score]
     if not scores:
         return
+    from .verdict import short
+
     terminalreporter.section("points (self-check)")
     for notebook in dict.fromkeys(score["notebook"] for score in scores):
         own = [score for score in scores if score["notebook"] == notebook]
         terminalreporter.line(notebook)
         for score in own:
-            line = f"  {score['task']:<14}{score['earned']:>6g} of {score['points']:g}"
+            line = f"  {score['task']:<14}{short(score['earned']):>6} of {score['points']:g}"
             terminalreporter.line(line)
         earned, points = (sum(score[key] for score in own) for key in ("earned", "points"))
-        terminalreporter.line(f"  {'together':<14}{earned:>6g} of {points:g}")
+        terminalreporter.line(f"  {'together':<14}{short(earned):>6} of {points:g}")

@@ -5,12 +5,15 @@ from importlib.metadata import entry_points
 
 import pytest
 
+from .verdict import short
+
 
 def check(notebooks):
-    """Print the report of every notebook; 0 if all is solved, else 1."""
+    """Print the report of every notebook, in folders too; 0 if all is solved, else 1."""
+    notebooks = [path for given in notebooks for path in _expanded(given)]
     missing = [path for path in notebooks if not path.is_file()]
     for path in missing:
-        print(f"{path}: no such file")
+        print(f"{path}: {'no notebook in this folder' if path.is_dir() else 'no such file'}")
     found = [str(path) for path in notebooks if path not in missing]
     printer = Printer()
     if found:
@@ -21,6 +24,12 @@ def check(notebooks):
             print(f"{path}: no exercise in it")
             printer.failed = True
     return int(bool(missing) or printer.failed)
+
+
+def _expanded(path):
+    """The notebooks of a folder, or the path itself."""
+    found = sorted(path.glob("*.ipynb")) if path.is_dir() else []
+    return found or [path]
 
 
 def plugin_option():
@@ -67,4 +76,4 @@ class Printer:
     def _finish(self):
         if "sum" in self.points:
             earned, points = self.points.pop("sum")
-            print(f"Together {earned:g} of {points:g} points.\n")
+            print(f"Together {short(earned)} of {points:g} points.\n")

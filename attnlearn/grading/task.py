@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..exercise.compare import BLANK
+
 SOLUTION = re.compile(
     r"^([ \t]*)# BEGIN SOLUTION[ \t]*\n(.*?)^[ \t]*# END SOLUTION[ \t]*(?:\n|\Z)", re.S | re.M
 )
@@ -66,9 +68,19 @@ class Task:
         return [n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
 
     @property
+    def drawn(self):
+        """Is any case given an `rng`? If not, every seed gives the same values."""
+        nodes = [n for cell in (self.check, *self.hidden) for n in ast.walk(ast.parse(cell.source))]
+        calls = [n for n in nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == "case"]
+        run = [argument for call in calls for argument in call.args[1:]]
+        run += [n for n in nodes if isinstance(n, ast.FunctionDef) and n.decorator_list]
+        # What is given by its name may take one.
+        return any(f.args.args if hasattr(f, "args") else True for f in run)
+
+    @property
     def blank(self):
         """The answer cell as the student gets it."""
-        stub = rf'\1raise NotImplementedError("{self.id}: write your answer here")\n'
+        stub = rf'\1raise NotImplementedError("{self.id}: {BLANK}")\n'
         scaffold = SOLUTION.sub(stub, self.answer.source + "\n").rstrip("\n")
         return f"{self._heading()}\n{scaffold}"
 

@@ -3,8 +3,13 @@
 import re
 
 from ..exercise import diagnose, scope
-from ..exercise.report import Report, report
+from ..exercise.report import Report, missing_name, report
 from . import notebook
+
+
+def short(points):
+    """Points for a reader: at most two decimals."""
+    return f"{round(points, 2):g}"
 
 
 class Verdict:
@@ -32,7 +37,7 @@ class Verdict:
 
     def text(self):
         verdict = self._report()
-        verdict.headline += f"  {self.earned:g} of {self.points:g} points."
+        verdict.headline += f"  {short(self.earned)} of {self.points:g} points."
         return verdict.text()
 
     def _report(self):
@@ -40,16 +45,19 @@ class Verdict:
         broken = [self.errors[at] for at in answers if at in self.errors]
         if broken and not self.solved:
             return Report(f"{self.task}: the answer cell stopped with an error.", notes=broken)
-        if not answers and not self.values_arrived():
+        if not answers and self._nothing_arrived():
             note = f"No cell says `# EXERCISE: {self.task}`, and nothing answers its check."
             return Report(f"{self.task}: no answer found.", notes=[note])
         source = "\n".join(answers.values())
         kept_raise = scope.unfinished(source, self.table["blank"])
         notes = [*self._stop(), *self._undefined(), *self._outside(source), *self._elsewhere()]
+        notes += self._rebound()
         return report(self.task, self.table, self.values, kept_raise=kept_raise, notes=notes)
 
-    def values_arrived(self):
-        return any(value["k"] != "error" for value in self.values.values())
+    def _nothing_arrived(self):
+        values = self.values.values()
+        missed = all(value["k"] == "error" for value in values)
+        return not values or (missed and missing_name(values, self.table) is not None)
 
     def _stop(self):
         if self.stopped:
@@ -75,6 +83,13 @@ class Verdict:
             others = set(self._defining(name)) - self.exercise.answer(self.task).keys()
             for at in sorted(others)[:1]:
                 yield f"Note: the answer uses `{name}` of cell {at + 1}. Better move it in."
+
+    def _rebound(self):
+        """Names that the answer takes from the checks; here the checks got them back."""
+        imported = scope.module_names(self.table.get("imports", ""))
+        for at, source in self.exercise.answer(self.task).items():
+            for name in sorted(imported & scope.assigned_names(source)):
+                yield f"Note: cell {at + 1} rebinds `{name}`, which the checks use. Rename it."
 
     def _elsewhere(self):
         """What stopped in cells that aren't graded, if the task isn't solved."""

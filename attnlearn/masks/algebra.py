@@ -42,18 +42,18 @@ class Mask:
 
     def dense(self, T: int, S: int) -> np.ndarray:
         """The matrix, bool [..., T, S]; the last query stands at the last key."""
-        i, j, lead = self.asked(T, S)
+        i, j, lead = self._asked(T, S)
         return np.broadcast_to(self(i, j), (*lead, T, S))
 
     def blocks(self, T: int, S: int, bq: int, bk: int) -> np.ndarray:
         """EMPTY, PARTIAL or FULL for each tile of bq x bk: int8 [..., ceil(T/bq), ceil(S/bk)]."""
-        i, j, lead = self.asked(T, S)
+        i, j, lead = self._asked(T, S)
         bq, bk = single(bq, "bq", 1), single(bk, "bk", 1)
         i0, j0 = i[::bq], j[:, ::bk]
         kind = self.over(i0, np.minimum(i0 + bq, S) - 1, j0, np.minimum(j0 + bk, S) - 1)
         return np.broadcast_to(kind, (*lead, len(i0), j0.shape[1])).astype(np.int8)
 
-    def asked(self, T: int, S: int) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+    def _asked(self, T: int, S: int) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
         """Positions [T, 1] and [1, S] and leading axes, once all is known to fit together."""
         i, j = positions(T, S)
         self.check(T, S)

@@ -45,8 +45,27 @@ ANSWERS = {
     "loops in a case": (
         GOOD_1.replace("return", "while T == 1: pass\n    return"),
         GOOD_2,
-        "decoding   causal(1, 5)\n      no answer within the time limit",
+        "decoding   causal(1, 5)\n      no answer within 2 s: a loop that never ends",
         PASS,
+    ),
+    "exits in a cell": (GOOD_1 + "exit()\n", GOOD_2 + "quit\n", PASS, PASS),
+    "exits in a case": (
+        GOOD_1.replace("return", "if T == 1: exit()\n    return"),
+        GOOD_2,
+        "decoding   causal(1, 5)\n      raised SystemExit (in causal, line 3)",
+        PASS,
+    ),
+    "takes names": (
+        "np = 3\n" + TOP_LEFT + "check = print\n",
+        GOOD_2,
+        "rebinds `np`, which the checks use",
+        PASS,
+    ),
+    "a third of the points": (
+        GOOD_1,
+        GOOD_2.replace("return", "if x.ndim == 1: return\n    return"),
+        PASS,
+        "3 of 4 checks pass.  1.67 of 2 points.",
     ),
     "noisy": (
         GOOD_1.replace("return", "print('x' * 99 + '\\n', end='', flush=True)\n    return")
@@ -76,6 +95,26 @@ def filled(exercise, answers):
 
 def code(text, tags=()):
     return notebook.code_cell(f"own-{len(text)}", text, {"tags": list(tags)})
+
+
+def unmarked(exercise):
+    """No line `# EXERCISE:`; one answer keeps its id, the other only defines what is asked."""
+    content = filled(exercise, {"demo-1": "def causal(T, S):\n    return T[0]\n", "demo-2": ""})
+    for cell in content["cells"]:
+        if cell["id"] == "demo-1-answer":
+            del cell["source"][0]
+        if cell["id"] == "demo-2-answer":
+            cell |= {"id": "x", "metadata": {}, "source": ["softmax = np.tril\n", "softmax.x\n"]}
+    return content
+
+
+def unmarked_forbidden(exercise):
+    content = filled(exercise, {"demo-1": "", "demo-2": GOOD_2})
+    for cell in content["cells"]:
+        if cell["id"] == "demo-1-answer":
+            text = "from numpy import tril\ndef causal(T, S):\n    return tril(1)\n"
+            cell |= {"id": "x", "metadata": {}, "source": [text]}
+    return content
 
 
 def tampered(exercise):
@@ -125,6 +164,12 @@ def out_of_order(exercise):
 SHAPES = {
     "blank": (lambda e: filled(e, {}), "demo-1: not answered yet.", "demo-2: not answered yet."),
     "tampered": (tampered, "Mistake: top-left diagonal", PASS),
+    "unmarked": (
+        unmarked,
+        "raised TypeError: 'int' object is not subscriptable (in causal, line 2)",
+        "the answer cell stopped with an error.  0 of 2 points.\n  AttributeError",
+    ),
+    "unmarked and forbidden": (unmarked_forbidden, "demo-1: not allowed.", PASS),
     "deleted": (deleted, PASS, "demo-2: no answer found."),
     "untidy": (untidy, PASS, PASS),
     "out of order": (out_of_order, "it runs after this check: move it up", PASS),
