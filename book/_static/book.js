@@ -12,6 +12,12 @@ document.addEventListener("DOMContentLoaded", () => {
     e.setAttribute("aria-label", "Book home");
   });
 
+  // The arrow beside a chapter in the menu has no name of its own.
+  each(".bd-links li > details > summary", (e) => {
+    const chapter = e.closest("li").querySelector("a").textContent.trim();
+    e.setAttribute("aria-label", `Below ${chapter}`);
+  });
+
   // A bibliography is a list, and the role that docutils gives its entries is no longer one.
   each(".citation-list > .citation", (e) => e.setAttribute("role", "listitem"));
 
