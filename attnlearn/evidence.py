@@ -1,0 +1,22 @@
+"""Figures of long experiments, stored with how they were made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+HERE = Path(__file__).parent
+FOLDERS = HERE.parent / "book" / "evidence", HERE / "evidence"  # in the repository; in a wheel
+
+
+def evidence(name: str) -> dict:
+    """The stored results of an experiment: its command, commit, date, host, seeds and figures.
+
+    Raises FileNotFoundError, with the names that there are.
+    """
+    for folder in FOLDERS:
+        path = folder / f"{name}.json"
+        if path.exists():
+            return json.loads(path.read_text())
+    names = sorted({path.stem for folder in FOLDERS for path in folder.glob("*.json")})
+    raise FileNotFoundError(f"no evidence {name!r}; there is {', '.join(names) or 'none yet'}")

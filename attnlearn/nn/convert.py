@@ -1,0 +1,50 @@
+"""Weights of PyTorch's own layer, moved into ours."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ..position import Position
+
+
+def take_over(layer, other: nn.MultiheadAttention) -> None:
+    """Copy the weights of ``other`` into ``layer``, a MultiHeadAttention.
+
+    Raises ValueError, with every reason, if they cannot be mapped.
+    """
+    if reasons := list(differences(layer, other)):
+        raise ValueError(f"these weights cannot be taken over: {'; '.join(reasons)}")
+    fused = other.in_proj_weight
+    separate = other.q_proj_weight, other.k_proj_weight, other.v_proj_weight
+    weights = separate if fused is None else fused.chunk(3)
+    biases = [None] * 3 if other.in_proj_bias is None else other.in_proj_bias.chunk(3)
+    with torch.no_grad():
+        for mine, weight, bias in zip((layer.q, layer.k, layer.v), weights, biases, strict=True):
+            mine.weight.copy_(weight)
+            if bias is not None:
+                mine.bias.copy_(bias)
+        layer.o.load_state_dict(other.out_proj.state_dict())
+
+
+def differences(layer, other: nn.MultiheadAttention):
+    """What has no place in ``layer``, as phrases."""
+    if other.num_heads != layer.n_heads:
+        yield f"they have {other.num_heads} heads, this layer has {layer.n_heads}"
+    if not layer.n_heads == layer.n_kv_heads == layer.n_v_heads:
+        yield (
+            f"they have a key and a value for each of {layer.n_heads} heads, this layer has "
+            f"{layer.n_kv_heads} keys and {layer.n_v_heads} values"
+        )
+    theirs = other.embed_dim, other.kdim, other.vdim
+    ours = tuple(x.in_features for x in (layer.q, layer.k, layer.v))
+    if theirs != ours:
+        yield f"q, k and v are made from widths {theirs}, in this layer from {ours}"
+    if (other.in_proj_bias is None) != (layer.q.bias is None):
+        yield "only one of the two has biases"
+    if other.bias_k is not None or other.add_zero_attn:
+        yield "they add a key of their own (add_bias_kv or add_zero_attn)"
+    if layer.g is not None:
+        yield "this layer has a gate"
+    if type(layer.position) is not Position:
+        yield f"this layer has {layer.position}"

@@ -1,0 +1,198 @@
+"""Where a token stands: attention itself treats its keys as a set, and order must be told to it.
+
+A scheme may act at three places: on the embeddings, on the queries, on the keys. What it does not
+touch, it hands back. ``at`` holds positions, whole numbers [T] for all examples or [B, T].
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+# Which two entries of a head turn together: how to cut the axis D, and which part is the pair.
+PAIRINGS = {
+    "halves": ((2, -1), -2),  # (i, i + D/2): GPT-NeoX, Llama in the library transformers
+    "neighbours": ((-1, 2), -1),  # (2i, 2i + 1): the paper, GPT-J, Meta's own Llama
+}
+
+
+class Position(nn.Module):
+    """No position: a model learns of order from its mask alone."""
+
+    @property
+    def on_embeddings_only(self) -> bool:
+        """Has it nothing to say inside the layers?"""
+        cls = type(self)
+        return cls.embed is not Position.embed and cls.queries is Position.queries
+
+    def embed(self, x: Tensor, at: Tensor) -> Tensor:
+        """Embeddings x [B, T, C] -> [B, T, C]; called once, below the first block."""
+        return x
+
+    def queries(self, q: Tensor, at: Tensor) -> Tensor:
+        """q [B, Hq, T, D] -> [B, Hq, T, D or more]; called in every layer."""
+        return q
+
+    def keys(self, k: Tensor, at: Tensor) -> Tensor:
+        """k [B, Hk, S, D] -> [B, Hk, S, D or more]; called in every layer."""
+        return k
+
+
+class Sinusoidal(Position):
+    """Adds sines and cosines to the embeddings (arXiv 1706.03762)."""
+
+    def embed(self, x, at):
+        return x + sinusoids(at, x.shape[-1]).to(x.dtype)
+
+
+class Learned(Position):
+    """Adds a row of a trained table; there is none for positions from ``length`` on."""
+
+    def __init__(self, length: int, width: int):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(length, width) * width**-0.5)
+
+    def embed(self, x, at):
+        length, width = self.table.shape
+        if x.shape[-1] != width:
+            raise ValueError(f"x must have the table's width {width}, got {list(x.shape)}")
+        if at.numel() and not 0 <= at.min() <= at.max() < length:
+            raise ValueError(
+                f"the table has positions 0 to {length - 1}, but the sequence needs "
+                f"{at.min()} to {at.max()}; make a longer table, or use another scheme"
+            )
+        return x + self.table[at]
+
+    def extra_repr(self) -> str:
+        return "length={}, width={}".format(*self.table.shape)
+
+
+class Rotary(Position):
+    """Turns queries and keys by their positions, so that scores know i - j only.
+
+    RoPE (arXiv 2104.09864). Weights trained with one pairing are wrong for the other: ``repair``.
+    """
+
+    def __init__(self, base: float = 10000.0, pairing: str = "halves"):
+        super().__init__()
+        check_pairing("pairing", pairing)
+        self.base, self.pairing = check_base(base), pairing
+
+    def queries(self, q, at):
+        return rotate(q, at, self.base, self.pairing)
+
+    keys = queries
+
+    def extra_repr(self) -> str:
+        return f"base={self.base}, pairing={self.pairing!r}"
+
+
+class Alibi(Position):
+    """Scores fall linearly with distance, by one more entry in q and in k (arXiv 2108.12409).
+
+    The penalty slope · (i - j) is slope · i, which the softmax ignores, being the same for all
+    keys, less slope · j, which is a product of a number of q and a number of k. For causal masks:
+    a key in the future would be rewarded.
+    """
+
+    def queries(self, q, at):
+        heads, T, D = q.shape[-3:]
+        slope = slopes(heads).to(q)[:, None, None] * D**0.5  # undoes the scale 1/√D
+        return torch.cat((q, slope.expand(*q.shape[:-3], heads, T, 1)), -1)
+
+    def keys(self, k, at):
+        # Counted from the last key: half types hold small numbers exactly.
+        last = at.amax(-1, keepdim=True) if at.numel() else 0
+        column = over_heads(at - last, k)[..., None].to(k)
+        return torch.cat((k, column.expand(*k.shape[:-1], 1)), -1)
+
+
+def sinusoids(at: Tensor, width: int, base: float = 10000.0) -> Tensor:
+    """sin and cos of a position at ever lower frequencies, in turns.
+
+    at [..., T] -> float32 [..., T, width]; entry 2i is sin(at / base^(2i / width)), entry 2i + 1
+    the cosine. An odd width ends with a sine. Source: arXiv 1706.03762.
+    """
+    if width < 1:
+        raise ValueError(f"width must be at least 1, got {width}")
+    angle = angles(at, width + width % 2, base, width)
+    return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2)[..., :width].float()
+
+
+def rotate(x: Tensor, at: Tensor, base: float = 10000.0, pairing: str = "halves") -> Tensor:
+    """Turn each pair of entries of x by its position times its frequency.
+
+    x [..., H, T, D], at [T] or [B, T] -> [..., H, T, D]. Lengths stay, and products of two
+    rotated vectors depend on the difference of their positions. ``pairing``: "halves" pairs entry
+    i with i + D/2, "neighbours" pairs 2i with 2i + 1. Raises ValueError for an odd D, an unknown
+    pairing, or positions that do not fit. Source: arXiv 2104.09864.
+    """
+    check_pairing("pairing", pairing)
+    D = x.shape[-1]
+    if D % 2 or D == 0:
+        raise ValueError(f"x must have an even width D to be cut into pairs, got {list(x.shape)}")
+    wide = torch.promote_types(x.dtype, torch.float32)
+    angle = angles(over_heads(at, x), D, check_base(base), D)
+    cos, sin = angle.cos().to(wide), angle.sin().to(wide)
+    cut, pair = PAIRINGS[pairing]
+    a, b = x.to(wide).unflatten(-1, cut).unbind(pair)
+    return torch.stack((a * cos - b * sin, a * sin + b * cos), pair).flatten(-2).to(x.dtype)
+
+
+def repair(weight: Tensor, heads: int, to: str) -> Tensor:
+    """A query or key projection, moved from the other pairing to the pairing ``to``.
+
+    weight [heads · D, ...] -> the same shape, its rows in another order: the model's scores stay
+    as they were. Biases [heads · D] move in the same way.
+    """
+    check_pairing("to", to)
+    if weight.shape[0] % (2 * heads):
+        raise ValueError(f"weight has {weight.shape[0]} rows: not {heads} heads of an even width")
+    cut, _ = PAIRINGS["halves" if to == "neighbours" else "neighbours"]
+    return weight.unflatten(0, (heads, *cut)).transpose(1, 2).flatten(0, 2)
+
+
+def slopes(heads: int) -> Tensor:
+    """ALiBi's slope of each head, float32 [heads]: 2^(-8/heads), its square, its cube, ...
+
+    For a number that is no power of two: those of the next lower power, then every other one of
+    the next higher. Source: arXiv 2108.12409 and its code.
+    """
+    if heads < 1:
+        raise ValueError(f"heads must be at least 1, got {heads}")
+    lower = 2 ** math.floor(math.log2(heads))
+
+    def powers(n):
+        return 2.0 ** (-8 / n * torch.arange(1, n + 1))
+
+    return torch.cat((powers(lower), powers(2 * lower)[::2][: heads - lower]))
+
+
+def angles(at: Tensor, entries: int, base: float, width: int) -> Tensor:
+    """at [..., T] -> float64 [..., T, entries / 2]; float32 is 0.02 off at a million."""
+    step = torch.arange(0, entries, 2, dtype=torch.float64, device=at.device)
+    return at[..., None].double() * base ** (-step / width)
+
+
+def over_heads(at: Tensor, x: Tensor) -> Tensor:
+    """Positions with an axis for the heads of x [..., H, T, D], once they are known to fit."""
+    fits = at.shape == x.shape[-2:-1] or (at.ndim == 2 and at.shape == (*x.shape[:-3], x.shape[-2]))
+    if not fits:
+        raise ValueError(
+            f"at must be [T] = [{x.shape[-2]}] or [B, T] to fit {list(x.shape)}, "
+            f"got {list(at.shape)}"
+        )
+    return at if at.ndim == 1 else at[:, None]
+
+
+def check_pairing(name: str, pairing: str) -> None:
+    if pairing not in PAIRINGS:
+        raise ValueError(f"{name} must be one of {', '.join(PAIRINGS)}, got {pairing!r}")
+
+
+def check_base(base: float) -> float:
+    if not (math.isfinite(base) and base > 0):
+        raise ValueError(f"base must be a positive number, got {base}")
+    return base
