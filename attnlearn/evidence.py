@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 HERE = Path(__file__).parent
-FOLDERS = HERE.parent / "book" / "evidence", HERE / "evidence"  # in the repository; in a wheel
+FOLDERS = HERE.parent / "book" / "evidence", HERE / "stored"  # in the repository; in a wheel
 
 
 def evidence(name: str) -> dict:

@@ -1,11 +1,11 @@
-"""Make everything that is generated: exercise and solved notebooks, tables, chapters, bank page."""
+"""Make all that is generated: exercise and solved notebooks, tables, chapters, bank, evidence."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..exercise import compare
-from . import audit, bank, chapters, mutants, notebook, page, solved, source
+from . import audit, bank, chapters, mutants, notebook, page, solved, source, stored
 
 
 class ReleaseError(ValueError):
@@ -59,6 +59,7 @@ def release(root, stems=()):
         texts[path] = notebook.dumps(chapter)
     if project.page.parent.is_dir():
         texts[project.page] = page.page(project, tables)
+    texts.update(stored.copies(project.root))
     for path, text in texts.items():
         notebook.write(path, text)
     return notes
@@ -105,7 +106,7 @@ def check(root, stems=()):
         stale += _check_script(project, script)
     if not stems:
         stale += _orphans(project, {script.stem for script in scripts})
-    stale += chapters.check(project.root, stems)
+    stale += chapters.check(project.root, stems) + stored.check(project.root)
     return stale or _check_page(project)
 
 
@@ -124,8 +125,8 @@ def _check_script(project, script):
     if missing := [path for path in targets.values() if not path.exists()]:
         return [f"{path}: missing" for path in missing]
     fresh = {task.id: bank.make_table(exercise, task) for task in exercise.tasks.values()}
-    stored = json.loads(targets["table"].read_text("utf-8"))
-    stale = [f"{targets['table']}: stale, {why}" for why in _table_changes(stored, fresh)]
+    old_table = json.loads(targets["table"].read_text("utf-8"))
+    stale = [f"{targets['table']}: stale, {why}" for why in _table_changes(old_table, fresh)]
     for name, built in (
         ("exercise", exercise_notebook(exercise)),
         ("solved", solved.build(exercise)),
@@ -137,13 +138,13 @@ def _check_script(project, script):
     return stale
 
 
-def _table_changes(stored, fresh):
+def _table_changes(table, fresh):
     """Everything but values must be equal; values within their tolerance."""
-    if list(stored["tasks"]) != sorted(fresh):
-        yield f"its tasks are {', '.join(stored['tasks'])}"
+    if list(table["tasks"]) != sorted(fresh):
+        yield f"its tasks are {', '.join(table['tasks'])}"
         return
     for id, new in fresh.items():
-        old = stored["tasks"][id]
+        old = table["tasks"][id]
         if _without_values(old) != _without_values(new):
             yield f"task {id} differs"
             continue
