@@ -118,6 +118,13 @@ def test_at_most_is_a_limit():
     assert settle(encode(51.3), rule) == settle(encode(64), rule)
 
 
+def test_the_same_error_under_a_limit_is_the_same_mistake_wherever_it_was_raised():
+    rule, error = {"at_most": 100}, encode_error(ValueError("no heads"))
+    assert agree(error | {"at": "line 3"}, error | {"at": "line 5"}, rule)
+    assert not agree(error, encode_error(ValueError("no tokens")), rule)
+    assert not agree(error, encode(50), rule)
+
+
 @pytest.mark.parametrize(
     "value",
     [np.zeros(LIMIT // 8 + 1), "x" * (LIMIT + 1), [np.zeros(5000), np.zeros(5000)], [0] * 200_000],
