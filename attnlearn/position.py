@@ -21,11 +21,7 @@ PAIRINGS = {
 class Position(nn.Module):
     """No position: a model learns of order from its mask alone."""
 
-    @property
-    def on_embeddings_only(self) -> bool:
-        """Has it nothing to say inside the layers?"""
-        cls = type(self)
-        return cls.embed is not Position.embed and cls.queries is Position.queries
+    in_layers = False  # does it act on queries and keys, or on the embeddings alone?
 
     def embed(self, x: Tensor, at: Tensor) -> Tensor:
         """Embeddings x [B, T, C] -> [B, T, C]; called once, below the first block."""
@@ -39,12 +35,21 @@ class Position(nn.Module):
         """k [B, Hk, S, D] -> [B, Hk, S, D or more]; called in every layer."""
         return k
 
+    def get_extra_state(self) -> Tensor:
+        return note(repr(self))
+
+    def set_extra_state(self, state: Tensor) -> None:
+        check_note(state, repr(self))
+
 
 class Sinusoidal(Position):
-    """Adds sines and cosines to the embeddings (arXiv 1706.03762)."""
+    """Adds sines and cosines to the embeddings (arXiv 1706.03762).
+
+    As in the paper, embeddings are multiplied by √C first: both are then of one size.
+    """
 
     def embed(self, x, at):
-        return x + sinusoids(at, x.shape[-1]).to(x.dtype)
+        return x * x.shape[-1] ** 0.5 + sinusoids(at, x.shape[-1]).to(x.dtype)
 
 
 class Learned(Position):
@@ -52,10 +57,13 @@ class Learned(Position):
 
     def __init__(self, length: int, width: int):
         super().__init__()
+        if min(length, width) < 1:
+            raise ValueError(f"length and width must be at least 1, got {length} and {width}")
         self.table = nn.Parameter(torch.randn(length, width) * width**-0.5)
 
     def embed(self, x, at):
         length, width = self.table.shape
+        at = at.long()
         if x.shape[-1] != width:
             raise ValueError(f"x must have the table's width {width}, got {list(x.shape)}")
         if at.numel() and not 0 <= at.min() <= at.max() < length:
@@ -75,10 +83,12 @@ class Rotary(Position):
     RoPE (arXiv 2104.09864). Weights trained with one pairing are wrong for the other: ``repair``.
     """
 
+    in_layers = True
+
     def __init__(self, base: float = 10000.0, pairing: str = "halves"):
         super().__init__()
         check_pairing("pairing", pairing)
-        self.base, self.pairing = check_base(base), pairing
+        self.base, self.pairing = checked_base(base), pairing
 
     def queries(self, q, at):
         return rotate(q, at, self.base, self.pairing)
@@ -94,19 +104,25 @@ class Alibi(Position):
 
     The penalty slope · (i - j) is slope · i, which the softmax ignores, being the same for all
     keys, less slope · j, which is a product of a number of q and a number of k. For causal masks:
-    a key in the future would be rewarded.
+    a key in the future would be rewarded. Half types, in which bfloat16 holds whole numbers up to
+    256 only, take two entries: steps of 256, and the rest.
     """
+
+    in_layers = True
 
     def queries(self, q, at):
         heads, T, D = q.shape[-3:]
         slope = slopes(heads).to(q)[:, None, None] * D**0.5  # undoes the scale 1/√D
-        return torch.cat((q, slope.expand(*q.shape[:-3], heads, T, 1)), -1)
+        entries = 2 if q.dtype.itemsize == 2 else 1
+        return torch.cat((q, slope.expand(*q.shape[:-3], heads, T, entries)), -1)
 
     def keys(self, k, at):
-        # Counted from the last key: half types hold small numbers exactly.
-        last = at.amax(-1, keepdim=True) if at.numel() else 0
-        column = over_heads(at - last, k)[..., None].to(k)
-        return torch.cat((k, column.expand(*k.shape[:-1], 1)), -1)
+        at = over_heads(at, k).long()
+        back = at - at.amax(-1, keepdim=True) if at.numel() else at  # from the last: small numbers
+        rest = back.fmod(256)
+        entries = (back - rest, rest) if k.dtype.itemsize == 2 else (back,)
+        columns = torch.stack(entries, -1).to(k)
+        return torch.cat((k, columns.expand(*k.shape[:-1], len(entries))), -1)
 
 
 def sinusoids(at: Tensor, width: int, base: float = 10000.0) -> Tensor:
@@ -117,7 +133,7 @@ def sinusoids(at: Tensor, width: int, base: float = 10000.0) -> Tensor:
     """
     if width < 1:
         raise ValueError(f"width must be at least 1, got {width}")
-    angle = angles(at, width + width % 2, base, width)
+    angle = angles(at, width + width % 2, checked_base(base), width)
     return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2)[..., :width].float()
 
 
@@ -134,7 +150,7 @@ def rotate(x: Tensor, at: Tensor, base: float = 10000.0, pairing: str = "halves"
     if D % 2 or D == 0:
         raise ValueError(f"x must have an even width D to be cut into pairs, got {list(x.shape)}")
     wide = torch.promote_types(x.dtype, torch.float32)
-    angle = angles(over_heads(at, x), D, check_base(base), D)
+    angle = angles(over_heads(at, x), D, checked_base(base), D)
     cos, sin = angle.cos().to(wide), angle.sin().to(wide)
     cut, pair = PAIRINGS[pairing]
     a, b = x.to(wide).unflatten(-1, cut).unbind(pair)
@@ -145,10 +161,11 @@ def repair(weight: Tensor, heads: int, to: str) -> Tensor:
     """A query or key projection, moved from the other pairing to the pairing ``to``.
 
     weight [heads · D, ...] -> the same shape, its rows in another order: the model's scores stay
-    as they were. Biases [heads · D] move in the same way.
+    as they were. Biases [heads · D] move in the same way. For keys of grouped heads ``heads`` is
+    the number of key heads.
     """
     check_pairing("to", to)
-    if weight.shape[0] % (2 * heads):
+    if heads < 1 or weight.shape[0] % (2 * heads):
         raise ValueError(f"weight has {weight.shape[0]} rows: not {heads} heads of an even width")
     cut, _ = PAIRINGS["halves" if to == "neighbours" else "neighbours"]
     return weight.unflatten(0, (heads, *cut)).transpose(1, 2).flatten(0, 2)
@@ -171,9 +188,10 @@ def slopes(heads: int) -> Tensor:
 
 
 def angles(at: Tensor, entries: int, base: float, width: int) -> Tensor:
-    """at [..., T] -> float64 [..., T, entries / 2]; float32 is 0.02 off at a million."""
-    step = torch.arange(0, entries, 2, dtype=torch.float64, device=at.device)
-    return at[..., None].double() * base ** (-step / width)
+    """at [..., T] -> [..., T, entries / 2] in float64; float32 is 0.02 off at a million."""
+    wide = torch.float32 if at.device.type == "mps" else torch.float64  # Apple's GPUs have no more
+    step = torch.arange(0, entries, 2, dtype=wide, device=at.device)
+    return at[..., None].to(wide) * base ** (-step / width)
 
 
 def over_heads(at: Tensor, x: Tensor) -> Tensor:
@@ -192,7 +210,19 @@ def check_pairing(name: str, pairing: str) -> None:
         raise ValueError(f"{name} must be one of {', '.join(PAIRINGS)}, got {pairing!r}")
 
 
-def check_base(base: float) -> float:
+def checked_base(base: float) -> float:
     if not (math.isfinite(base) and base > 0):
         raise ValueError(f"base must be a positive number, got {base}")
-    return base
+    return float(base)
+
+
+def note(text: str) -> Tensor:
+    """A text to be stored beside weights: a state dict is best made of tensors alone."""
+    return torch.tensor(list(text.encode()), dtype=torch.uint8)
+
+
+def check_note(state: Tensor, here: str) -> None:
+    """Raise if weights were made for something else: the same numbers would fit, in silence."""
+    there = bytes(state.tolist()).decode()
+    if there != here:
+        raise ValueError(f"these weights are for {there}, and do not fit {here}")

@@ -2,12 +2,14 @@
 
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from attnlearn import Causal, Full, Prefix, Window, attention, padding
 from attnlearn.nn import Block, DropHead, MultiHeadAttention, TinyLM, merge, split
+from attnlearn.nn.model import WEIGHTS
 from attnlearn.position import Alibi, Learned, Position, Rotary, Sinusoidal, repair
 
 SCHEMES = [None, Sinusoidal(), Learned(64, 16), Rotary(), Rotary(pairing="neighbours"), Alibi()]
@@ -194,6 +196,7 @@ def test_drop_head_loses_whole_heads_and_keeps_the_size():
     gone = (o == 0).all((-1, -2))
     assert 0.4 < gone.float().mean() < 0.6
     kept = ~gone
+    assert kept.any(1).all()
     for n in (1, 2, 3, 4):  # an example that keeps n of 4 heads multiplies them by 4 / n
         rows = kept.sum(1) == n
         assert rows.any()
@@ -201,6 +204,12 @@ def test_drop_head_loses_whole_heads_and_keeps_the_size():
         assert torch.allclose(o[rows], want[rows] * factor)
     assert torch.equal(drop.eval()(q, q, q), want)
     assert torch.equal(DropHead(0)(q, q, q), want)
+
+
+@pytest.mark.parametrize(("heads", "p"), [(1, 0.5), (4, 0.5), (4, 0.9)])
+def test_drop_head_keeps_the_mean(heads, p):
+    q = torch.ones(4000, heads, 1, 2)
+    assert DropHead(p)(q, q, q).mean((0, 2, 3)).allclose(torch.ones(heads), atol=0.15)
 
 
 def test_drop_head_follows_the_mode_of_its_layer():
@@ -223,11 +232,24 @@ def test_drop_head_follows_the_mode_of_its_layer():
         (lambda: MultiHeadAttention(16, 3), "d_model must be a multiple of n_heads, got 16 and 3"),
         (lambda: MultiHeadAttention(16, 4, 3), "multiple of n_kv_heads, got 4 and 3"),
         (lambda: MultiHeadAttention(16, 4, 8), "multiple of n_kv_heads, got 4 and 8"),
-        (lambda: MultiHeadAttention(16, 0), "start at 1"),
-        (lambda: MultiHeadAttention(16, 4, 0), "start at 1"),
+        (lambda: MultiHeadAttention(16, 0), "n_heads must be a whole number from 1, got 0"),
+        (lambda: MultiHeadAttention(16, 4, 0), "n_kv_heads must be a whole number from 1"),
+        (lambda: MultiHeadAttention(16, 4.0), "n_heads must be a whole number from 1, got 4.0"),
+        (lambda: MultiHeadAttention(16, True), "got True"),
         (lambda: MultiHeadAttention(16, 4, dropout=1.0), "dropout must be"),
-        (lambda: MultiHeadAttention(16, 4, position=Sinusoidal()), "adds to the embeddings"),
-        (lambda: Block(16, 4, position=Learned(9, 16)), "adds to the embeddings"),
+        (lambda: MultiHeadAttention(16, 4, dropout=None), "dropout must be a number"),
+        (lambda: MultiHeadAttention(16, 4, position=Alibi())(torch.zeros(2, 5, 16)), "Causal"),
+        (lambda: TinyLM()([[1, 2]]), "tensor of whole numbers .* got list"),
+        (lambda: TinyLM()(tokens(), at=torch.arange(3)), r"whole numbers \[12\] or \[2, 12\]"),
+        (lambda: TinyLM()(tokens(), at=torch.zeros(12)), "got torch.float32"),
+        (lambda: TinyLM()(tokens(), at="start"), "got str"),
+        (lambda: TinyLM()(tokens(13, 12), torch.ones(13, 12).bool()), "for padding pass padding"),
+        (
+            lambda: MultiHeadAttention(16, 4)(torch.zeros(8, 5, 16), torch.ones(8, 5).bool()),
+            "for padding pass padding",
+        ),
+        (lambda: MultiHeadAttention(16, 4, position=Sinusoidal()), "acts on the embeddings"),
+        (lambda: Block(16, 4, position=Learned(9, 16)), "acts on the embeddings"),
         (lambda: DropHead(1.0), "p must be"),
         (lambda: MultiHeadAttention(16, 4)(torch.zeros(2, 5, 8)), r"x must be \[B, T, 16\]"),
         (lambda: MultiHeadAttention(16, 4)(torch.zeros(5, 16)), r"got \[5, 16\]"),
@@ -239,7 +261,7 @@ def test_drop_head_follows_the_mode_of_its_layer():
             lambda: MultiHeadAttention(16, 4, d_context=8)(
                 torch.zeros(2, 5, 16), context=torch.zeros(2, 5, 16)
             ),
-            r"context must be \[B, T, 8\]",
+            r"context must be \[B, S, 8\]",
         ),
         (
             lambda: MultiHeadAttention(16, 4)(torch.zeros(2, 5, 16), context=torch.zeros(3, 5, 16)),
@@ -372,15 +394,109 @@ def test_a_small_model_learns_a_sentence():
     assert model.bits(t)[:, 40:].mean() < 0.5
 
 
-def test_saved_weights_come_back(tmp_path, monkeypatch):
-    settings = {"d_model": 16, "n_layers": 1, "n_heads": 2}
-    model = TinyLM(**settings, position=Rotary())
-    model.save(tmp_path / "tinylm.npz", **settings)
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (lambda: MultiHeadAttention(16, 4, position="rope"), "such as Rotary"),
+        (lambda: MultiHeadAttention(16, 4, position=Rotary), "such as Rotary"),
+        (lambda: MultiHeadAttention(16, 4, attend="flash"), "functools.partial"),
+        (lambda: MultiHeadAttention(16, 4)(torch.zeros(2, 5, 16).double()), "x is torch.float64"),
+        (lambda: MultiHeadAttention(16, 4).load_torch(nn.Linear(16, 16)), "MultiheadAttention"),
+        (lambda: TinyLM()(tokens(), Causal), "must be a Mask or a boolean array, got type"),
+    ],
+)
+def test_the_wrong_type_is_named(layer, message):
+    with pytest.raises(TypeError, match=message):
+        layer()
+
+
+def damaged(path, **changes):
+    """The shipped weights with some arrays changed, or left out where a change is None."""
+    with np.load(WEIGHTS / "tinylm.npz") as stored:
+        arrays = {name: stored[name] for name in stored.files} | changes
+    np.savez(path / "tinylm.npz", **{n: x for n, x in arrays.items() if x is not None})
+
+
+def test_the_trained_model_is_ready_to_read(monkeypatch):
+    torch.manual_seed(3)
+    model = TinyLM.trained()
+    assert torch.rand(1) == torch.rand(1, generator=torch.Generator().manual_seed(3))
+    assert not model.training
+    assert model.embedding.weight.dtype == torch.float32
+    english = torch.tensor(
+        [list(b"The value of the expression is the list of names in the module.")]
+    )
+    assert model.bits(english).mean() < 3.5  # a guess takes 8 bits, letters by frequency 4.7
+    assert model.bits(english.flip(1)).mean() > 4.5
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"norm.weight": None}, "norm.weight"),
+        ({"settings": None}, "settings"),
+        ({"stranger": np.zeros(2)}, "stranger"),
+        ({"norm.weight": np.zeros(95)}, "norm.weight"),
+        ({"settings": np.frombuffer(b'{"n_heads": 2}', np.uint8)}, "4 query"),
+        ({"position._extra_state": np.frombuffer(b"Alibi()", np.uint8)}, "for Alibi"),
+    ],
+)
+def test_damaged_weights_are_named(tmp_path, monkeypatch, changes, message):
+    damaged(tmp_path, **changes)
     monkeypatch.setattr("attnlearn.nn.model.WEIGHTS", tmp_path)
-    again = TinyLM.trained()
-    assert not again.training
+    with pytest.raises(ValueError, match=f"does not hold the trained model: (?s:.)*{message}"):
+        TinyLM.trained()
+
+
+@pytest.mark.parametrize("content", [b"", b"PK not a zip", None])
+def test_a_broken_or_missing_file_is_named(tmp_path, monkeypatch, content):
+    if content is not None:
+        (tmp_path / "tinylm.npz").write_bytes(content)
+    monkeypatch.setattr("attnlearn.nn.model.WEIGHTS", tmp_path)
+    with pytest.raises(ValueError, match=r"tinylm.npz does not hold the trained model"):
+        TinyLM.trained()
+
+
+def test_a_state_dict_is_made_of_tensors_and_survives_a_file(tmp_path):
+    model = TinyLM(d_model=16, n_layers=1, n_heads=2, position=Rotary(10000))
+    assert all(isinstance(x, torch.Tensor) for x in model.state_dict().values())
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    again = TinyLM(d_model=16, n_layers=1, n_heads=2, position=Rotary())
+    again.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
     t = tokens()
-    assert torch.allclose(again(t), model(t), atol=1e-2)
+    assert torch.equal(again(t), model(t))
+
+
+def test_weights_of_another_scheme_are_refused():
+    def model(scheme):
+        return TinyLM(d_model=16, n_layers=1, n_heads=2, position=scheme)
+
+    for there, here in [(Sinusoidal(), None), (Alibi(), Rotary()), (Rotary(500), Rotary())]:
+        with pytest.raises(ValueError, match="do not fit"):
+            model(here).load_state_dict(model(there).state_dict())
+
+
+def test_attend_can_be_changed_in_a_trained_layer():
+    layer, x = MultiHeadAttention(16, 4, attend=DropHead(0.5)), torch.randn(2, 5, 16)
+    want = layer.eval()(x)
+    layer.attend = partial(attention, impl="dense")
+    assert torch.allclose(layer.train()(x), want, atol=1e-6)
+    assert "attend" not in dict(layer.named_children())
+    layer.attend = DropHead(0.9)
+    assert not torch.allclose(layer(x), want)
+
+
+def test_dropout_comes_with_the_weights():
+    other = nn.MultiheadAttention(16, 4, dropout=0.25)
+    assert MultiHeadAttention(16, 4).load_torch(other).dropout == 0.25
+
+
+def test_left_padded_texts_are_scored_alike():
+    model = TinyLM(d_model=16, n_layers=2, n_heads=2, position=Sinusoidal())
+    t = tokens(1, 8)
+    padded = torch.cat((torch.zeros(1, 4, dtype=torch.long), t), 1)
+    at = (torch.arange(11) - 4).clamp(min=0)
+    assert torch.allclose(model.bits(padded, ~Prefix(4), at=at)[:, 4:], model.bits(t), atol=1e-4)
 
 
 def test_options_reach_the_heads():

@@ -156,6 +156,9 @@ def test_repaired_weights_give_the_same_scores(to):
         (lambda x: repair(x[0, 0], 2, "halves"), "7 rows: not 2 heads of an even width"),
         (lambda x: repair(x[0, 0], 2, "thirds"), "to must be one of"),
         (lambda x: slopes(0), "at least 1, got 0"),
+        (lambda x: sinusoids(torch.arange(3), 4, -1.0), "base must be a positive number"),
+        (lambda x: repair(x[0, 0], 0, "halves"), "7 rows: not 0 heads"),
+        (lambda x: Learned(0, 4), "at least 1, got 0 and 4"),
     ],
 )
 def test_bad_input_is_named(call, message):
@@ -204,10 +207,23 @@ def test_one_more_dimension_is_the_bias(Hk):
     assert torch.allclose(attention_weights(*wide, Causal(), scale=8**-0.5), want)
 
 
-def test_alibi_far_out_in_bfloat16():
-    """Counted from the last key, near keys keep whole numbers; counted from 0 they lose them."""
-    k, at = heads(H=1, T=7).bfloat16(), torch.arange(7) + 100_000
-    assert torch.equal(Alibi().keys(k, at)[..., -1], (at - at[-1]).bfloat16().expand(2, 1, 7))
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_alibi_keeps_far_keys_apart_in_half_types(dtype):
+    """bfloat16 holds whole numbers up to 256: beyond, neighbours would share one position."""
+    at = torch.arange(3000) + 100_000
+    k = torch.zeros(1, 1, 3000, 8, dtype=dtype)
+    columns = Alibi().keys(k, at)[..., 8:]
+    assert columns.shape[-1] == 2
+    assert torch.equal(columns.double().sum(-1)[0, 0], (at - at[-1]).double())
+    q, k = heads(T=600, seed=1).to(dtype), heads(T=600, seed=2).to(dtype)
+    alibi, at = Alibi(), torch.arange(600)
+    half, full = (
+        attention_weights(
+            alibi.queries(q.to(d), at), alibi.keys(k.to(d), at), Causal(), scale=8**-0.5
+        )
+        for d in (dtype, torch.float64)
+    )
+    assert (half - full).abs().max() < 0.01
 
 
 @pytest.mark.parametrize("scheme", FREE, ids=str)
@@ -217,6 +233,21 @@ def test_a_scheme_keeps_dtype_and_takes_empty_sequences(scheme):
         at = torch.arange(0)
         assert scheme.embed(x, at).dtype == dtype
         assert scheme.keys(x[:, None], at).dtype == scheme.queries(x[:, None], at).dtype == dtype
+
+
+def test_sines_and_embeddings_are_of_one_size():
+    """The paper multiplies embeddings of variance 1/C by √C before it adds the sines."""
+    x = torch.randn(1, 50, 64) * 64**-0.5
+    at = torch.arange(50)
+    assert torch.allclose(Sinusoidal().embed(x, at), 8 * x + sinusoids(at, 64))
+
+
+def test_small_whole_dtypes_are_positions_too():
+    k, at = heads(), torch.arange(7)
+    table = Learned(7, 8)
+    for dtype in (torch.uint8, torch.int8, torch.int32):
+        assert torch.equal(Alibi().keys(k, at.to(dtype)), Alibi().keys(k, at))
+        assert torch.equal(table.embed(k[0], at.to(dtype)), table.embed(k[0], at))
 
 
 def test_no_position_hands_back_what_it_got():

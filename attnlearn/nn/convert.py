@@ -13,18 +13,23 @@ def take_over(layer, other: nn.MultiheadAttention) -> None:
 
     Raises ValueError, with every reason, if they cannot be mapped.
     """
+    if not isinstance(other, nn.MultiheadAttention):
+        raise TypeError(f"the weights must be an nn.MultiheadAttention's, got {type(other)}")
     if reasons := list(differences(layer, other)):
         raise ValueError(f"these weights cannot be taken over: {'; '.join(reasons)}")
     fused = other.in_proj_weight
     separate = other.q_proj_weight, other.k_proj_weight, other.v_proj_weight
-    weights = separate if fused is None else fused.chunk(3)
-    biases = [None] * 3 if other.in_proj_bias is None else other.in_proj_bias.chunk(3)
+    weights = *(separate if fused is None else fused.chunk(3)), other.out_proj.weight
+    biases = [None] * 4
+    if other.in_proj_bias is not None:
+        biases = *other.in_proj_bias.chunk(3), other.out_proj.bias
+    mine = layer.q, layer.k, layer.v, layer.o
     with torch.no_grad():
-        for mine, weight, bias in zip((layer.q, layer.k, layer.v), weights, biases, strict=True):
-            mine.weight.copy_(weight)
+        for linear, weight, bias in zip(mine, weights, biases, strict=True):
+            linear.weight.copy_(weight)
             if bias is not None:
-                mine.bias.copy_(bias)
-        layer.o.load_state_dict(other.out_proj.state_dict())
+                linear.bias.copy_(bias)
+    layer.dropout = other.dropout
 
 
 def differences(layer, other: nn.MultiheadAttention):
@@ -42,6 +47,8 @@ def differences(layer, other: nn.MultiheadAttention):
         yield f"q, k and v are made from widths {theirs}, in this layer from {ours}"
     if (other.in_proj_bias is None) != (layer.q.bias is None):
         yield "only one of the two has biases"
+    if any(x.is_meta for module in (layer, other) for x in module.parameters()):
+        yield "one of the two holds no numbers, being on the device meta"
     if other.bias_k is not None or other.add_zero_attn:
         yield "they add a key of their own (add_bias_kv or add_zero_attn)"
     if layer.g is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 
 import torch
 from torch import Tensor, nn
 
 from ..api import attention, attention_weights
 from ..masks import Mask
-from ..position import Position
+from ..position import Alibi, Position, check_note, note
 from .convert import take_over
 
 
@@ -21,6 +22,9 @@ class MultiHeadAttention(nn.Module):
     ``share_values``: one value projection for all heads. ``gate``: each head's output times
     a sigmoid of x (2505.06708). ``position``: a scheme of ``attnlearn.position``. ``dropout``: the
     share of weights set to 0 in training. Source: arXiv 1706.03762.
+
+    What a hidden token holds, NaN included, reaches the output of no other token. (The gradients
+    of the projections do read it: 0 · NaN is NaN.)
     """
 
     def __init__(
@@ -40,15 +44,12 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         check_heads(d_model, n_heads, n_kv_heads)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be from 0 to below 1, got {dropout}")
-        if position is not None and position.on_embeddings_only:
-            raise ValueError(f"{position} adds to the embeddings: call its embed before the layers")
+        check_share("dropout", dropout)
         self.d_model, self.d_head = d_model, d_model // n_heads
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
         self.n_v_heads = 1 if share_values else n_kv_heads
         self.d_context, self.dropout, self.attend = d_context, dropout, attend
-        self.position = Position() if position is None else position
+        self.position = checked_position(position)
         source = d_model if d_context is None else d_context
         self.q = nn.Linear(d_model, d_model, bias=bias)
         self.k = nn.Linear(source, n_kv_heads * self.d_head, bias=bias)
@@ -68,85 +69,88 @@ class MultiHeadAttention(nn.Module):
 
         ``at``: positions [T] or [B, T], 0, 1, 2, ... unless given. Without a mask all is seen.
         """
-        q, k, v = self.project(x, context, at)
+        q, k, v = self.project(x, mask, context, at)
         how = {"dropout": self.dropout} if self.training and self.dropout else {}
         o = merge(self.attend(q, k, v, mask, scale=self.d_head**-0.5, **how))
         return self.o(o if self.g is None else o * self.g(x).sigmoid())
 
     def weights(self, x, mask=None, *, context=None, at=None) -> Tensor:
         """The weights [B, Hq, T, S] behind ``forward``'s answer, without dropout."""
-        q, k, _ = self.project(x, context, at)
+        q, k, _ = self.project(x, mask, context, at)
         return attention_weights(q, k, mask, scale=self.d_head**-0.5)
 
-    def project(self, x, context=None, at=None) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, x, mask=None, context=None, at=None) -> tuple[Tensor, Tensor, Tensor]:
         """q [B, Hq, T, D], k and v [B, Hk, S, D], with their positions."""
-        source = self.checked(x, context)
+        source = self.source(x, context)
+        check_mask(mask, x)
+        if mask is None and isinstance(self.position, Alibi):
+            raise ValueError("Alibi would reward keys in the future: pass mask=Causal()")
+        at = positions(x, at)
         q, k = split(self.q(x), self.n_heads), split(self.k(source), self.n_kv_heads)
         v = split(self.v(source), self.n_v_heads).expand(-1, self.n_kv_heads, -1, -1)
-        at = positions(x, at)
         return self.position.queries(q, at), self.position.keys(k, at), v
 
-    def checked(self, x: Tensor, context: Tensor | None) -> Tensor:
+    def source(self, x: Tensor, context: Tensor | None) -> Tensor:
         """What keys and values are made from, once the arguments are known to fit."""
-        check_width("x", x, self.d_model)
+        check_tokens("x", "T", x, self.q)
         if context is None and self.d_context is not None:
             raise ValueError(f"context must be given: [B, S, {self.d_context}]")
         if context is None:
             return x
-        check_width("context", context, self.d_context or self.d_model)
+        check_tokens("context", "S", context, self.k)
         if len(context) != len(x):
             raise ValueError(f"context has {len(context)} examples and x has {len(x)}")
-        if type(self.position) is not Position:
+        if self.position.in_layers:
             raise ValueError(
                 f"{self.position} tells how far a key is, but a context has an order of its own: "
                 "use position=None"
             )
         return context
 
-    def load_torch(self, other: nn.MultiheadAttention) -> MultiHeadAttention:
-        """Take over the weights of PyTorch's layer, to answer as it does; returns this layer.
+    def __setattr__(self, name: str, value) -> None:
+        if name == "attend":  # a function may follow a module, which torch keeps elsewhere
+            check_attend(value)
+            self._modules.pop(name, None)
+        super().__setattr__(name, value)
 
-        Raises ValueError if its heads, widths or extras have no place here.
+    def load_torch(self, other: nn.MultiheadAttention) -> MultiHeadAttention:
+        """Take over the weights and the dropout of PyTorch's layer; returns this layer.
+
+        It then answers as that one does, on [B, T, C], whatever its ``batch_first``. Raises
+        ValueError if its heads, widths or extras have no place here.
         """
         take_over(self, other)
         return self
 
-    def get_extra_state(self) -> dict:
-        """How the rows of the weights are meant: the same numbers fit other layouts, too."""
-        return {
-            "heads": self.n_heads,
-            "kv_heads": self.n_kv_heads,
-            "v_heads": self.n_v_heads,
-            "position": repr(self.position),
-        }
+    def get_extra_state(self) -> Tensor:
+        return note(self.extra_repr())
 
-    def set_extra_state(self, state: dict) -> None:
-        if state != self.get_extra_state():
-            raise ValueError(f"weights of {state} do not fit a layer of {self.get_extra_state()}")
+    def set_extra_state(self, state: Tensor) -> None:
+        check_note(state, self.extra_repr())
 
     def extra_repr(self) -> str:
-        return f"{self.n_heads} heads over {self.n_kv_heads} of width {self.d_head}"
+        return f"{self.n_heads} query, {self.n_kv_heads} key and {self.n_v_heads} value heads"
 
 
 class DropHead(nn.Module):
     """Attention that loses whole heads in training, each with probability p (arXiv 2004.13342).
 
-    Pass it as ``attend``. The heads that are kept are divided by the share that was kept; an
-    example that loses all of them gets zeros. In evaluation it is ``attend`` itself.
+    Pass it as ``attend``. The heads that are kept are divided by the share that was kept, so that
+    the mean stays; one head is always kept. In evaluation it is ``attend`` itself.
     """
 
     def __init__(self, p: float, attend: Callable = attention):
         super().__init__()
-        if not 0 <= p < 1:
-            raise ValueError(f"p must be from 0 to below 1, got {p}")
+        check_share("p", p)
         self.p, self.attend = p, attend
 
     def forward(self, q, k, v, mask=None, **how) -> Tensor:
         o = self.attend(q, k, v, mask, **how)
         if not self.training or self.p == 0:
             return o
-        kept = (torch.rand(*o.shape[:-2], 1, 1, device=o.device) >= self.p).to(o.dtype)
-        return o * kept / kept.mean(-3, keepdim=True).clamp(min=1 / o.shape[-3])
+        drawn = torch.rand(*o.shape[:-2], 1, 1, device=o.device)
+        kept = (drawn >= self.p) | (drawn == drawn.amax(-3, keepdim=True))
+        return torch.where(kept, o / kept.to(o.dtype).mean(-3, keepdim=True), 0)
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
@@ -163,13 +167,26 @@ def merge(o: Tensor) -> Tensor:
 
 
 def positions(x: Tensor, at: Tensor | None) -> Tensor:
-    """``at``, or 0, 1, 2, ... for x [B, T, ...]."""
-    return torch.arange(x.shape[1], device=x.device) if at is None else at
+    """``at`` as int64, once it is known to fit x [B, T, ...]; 0, 1, 2, ... if it is None."""
+    B, T = x.shape[:2]
+    if at is None:
+        return torch.arange(T, device=x.device)
+    if not isinstance(at, Tensor) or not whole(at) or at.shape not in ((T,), (B, T)):
+        got = f"{at.dtype} {list(at.shape)}" if isinstance(at, Tensor) else type(at).__name__
+        raise ValueError(f"at must be whole numbers [{T}] or [{B}, {T}], got {got}")
+    return at.to(x.device, torch.int64)
+
+
+def whole(x: Tensor) -> bool:
+    """Are these whole numbers, by their dtype?"""
+    return not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
 
 
 def check_heads(d_model: int, n_heads: int, n_kv_heads: int) -> None:
-    if min(d_model, n_heads, n_kv_heads) < 1:
-        raise ValueError(f"widths and heads start at 1, got {d_model, n_heads, n_kv_heads}")
+    numbers = {"d_model": d_model, "n_heads": n_heads, "n_kv_heads": n_kv_heads}
+    for name, n in numbers.items():
+        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"{name} must be a whole number from 1, got {n!r}")
     if d_model % n_heads:
         raise ValueError(f"d_model must be a multiple of n_heads, got {d_model} and {n_heads}")
     if n_heads % n_kv_heads:
@@ -178,6 +195,42 @@ def check_heads(d_model: int, n_heads: int, n_kv_heads: int) -> None:
         )
 
 
-def check_width(name: str, x: Tensor, width: int) -> None:
-    if x.ndim != 3 or x.shape[-1] != width:
-        raise ValueError(f"{name} must be [B, T, {width}], got {list(x.shape)}")
+def check_share(name: str, share: float) -> None:
+    if not isinstance(share, Real) or not 0 <= share < 1:
+        raise ValueError(f"{name} must be a number from 0 to below 1, got {share!r}")
+
+
+def check_attend(attend: Callable) -> None:
+    if not callable(attend):
+        raise TypeError(
+            f"attend must be a function like attention, got {attend!r}; for one algorithm pass "
+            'functools.partial(attention, impl="flash")'
+        )
+
+
+def checked_position(position: Position | None) -> Position:
+    """A scheme that has something to do inside a layer, or the one that does nothing anywhere."""
+    if position is None:
+        return Position()
+    if not isinstance(position, Position):
+        raise TypeError(f"position must be a Position, such as Rotary(), got {position!r}")
+    if type(position) is not Position and not position.in_layers:
+        raise ValueError(f"{position} acts on the embeddings: call its embed before the layers")
+    return position
+
+
+def check_tokens(name: str, axis: str, x: Tensor, layer: nn.Linear) -> None:
+    if x.ndim != 3 or x.shape[-1] != layer.in_features:
+        raise ValueError(f"{name} must be [B, {axis}, {layer.in_features}], got {list(x.shape)}")
+    if x.dtype != layer.weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(f"{name} is {x.dtype}, but the weights are {layer.weight.dtype}")
+
+
+def check_mask(mask, x: Tensor) -> None:
+    """PyTorch's key_padding_mask is [B, S], and would be read as [T, S]."""
+    shape = getattr(mask, "shape", None)
+    if shape is not None and len(shape) == 2 and shape[0] != x.shape[1]:
+        raise ValueError(
+            f"a mask of two axes must be [T, S] with T = {x.shape[1]}, got {list(shape)}; "
+            "for padding pass padding(lengths)"
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from ..masks import Causal, Dense, Mask
 from ..position import Position, Rotary
-from .heads import MultiHeadAttention, positions
+from .heads import MultiHeadAttention, check_mask, positions, whole
 
 WEIGHTS = Path(__file__).parent.parent / "weights"
 
@@ -34,7 +35,7 @@ class Block(nn.Module):
         **options,
     ):
         super().__init__()
-        hidden = hidden or 4 * d_model
+        hidden = 4 * d_model if hidden is None else hidden
         self.attention_norm = nn.RMSNorm(d_model)
         self.attention = MultiHeadAttention(d_model, n_heads, n_kv_heads, **options)
         self.mlp_norm = nn.RMSNorm(d_model)
@@ -67,7 +68,7 @@ class TinyLM(nn.Module):
         super().__init__()
         self.position = Position() if position is None else position
         self.embedding = nn.Embedding(vocab, d_model)
-        inside = None if self.position.on_embeddings_only else self.position
+        inside = self.position if self.position.in_layers else None
         self.blocks = nn.ModuleList(
             Block(d_model, n_heads, n_kv_heads, position=inside, **options) for _ in range(n_layers)
         )
@@ -82,50 +83,60 @@ class TinyLM(nn.Module):
     ) -> Tensor:
         """Logits of the token after each; ``mask`` hides more than the future, such as padding."""
         tokens = checked_tokens(tokens, self.embedding.num_embeddings)
+        check_mask(mask, tokens)
         at = positions(tokens, at)
         x = self.position.embed(self.embedding(tokens), at)
-        seen = Causal()
-        if mask is not None:
-            seen = seen & (mask if isinstance(mask, Mask) else Dense(mask))
+        seen = Causal() if mask is None else Causal() & as_mask(mask)
         for block in self.blocks:
             x = block(x, seen, at=at)
         return self.norm(x) @ self.embedding.weight.T
 
-    def bits(self, tokens: Tensor, mask: Mask | None = None) -> Tensor:
-        """Bits needed for each token after the first, [B, T - 1], known those before it."""
+    def bits(self, tokens: Tensor, mask: Mask | None = None, *, at=None) -> Tensor:
+        """Bits needed for each token after the first, [B, T - 1], known those before it.
+
+        ``mask`` and ``at`` are for the first T - 1 tokens, those that are read.
+        """
         tokens = checked_tokens(tokens, self.embedding.num_embeddings)
-        logits = self(tokens[:, :-1], mask)
+        logits = self(tokens[:, :-1], mask, at=at).float()
         nats = nn.functional.cross_entropy(logits.mT, tokens[:, 1:], reduction="none")
         return nats / math.log(2)
 
     @classmethod
     def trained(cls) -> TinyLM:
-        """The model of chapter 5, trained on the help texts that come with Python."""
-        with np.load(WEIGHTS / "tinylm.npz") as stored:
-            arrays = {name: torch.tensor(stored[name]) for name in stored.files}
-        settings = json.loads(bytes(arrays.pop("settings").numpy()))
-        model = cls(**settings, position=Rotary())
-        model.load_state_dict(model.state_dict() | arrays)
+        """The model of chapter 5, trained on the help texts that come with Python.
+
+        Raises ValueError if the file of its weights is damaged.
+        """
+        path = WEIGHTS / "tinylm.npz"
+        try:
+            with np.load(path) as stored:
+                arrays = {name: torch.tensor(stored[name]) for name in stored.files}
+            settings = json.loads(bytes(arrays.pop("settings").tolist()))
+            with torch.device("meta"):  # no random start: the generator stays where it is
+                model = cls(**settings, position=Rotary())
+            numbers = {n: x.float() if x.is_floating_point() else x for n, x in arrays.items()}
+            model.load_state_dict(numbers, assign=True)
+        except (OSError, EOFError, ValueError, KeyError, RuntimeError, BadZipFile) as error:
+            raise ValueError(f"{path} does not hold the trained model: {error}") from error
         return model.eval()
 
-    def save(self, path: Path, **settings) -> None:
-        """Write the weights, in half precision, and the arguments that made this model."""
-        arrays = {
-            name: x.detach().half().numpy()
-            for name, x in self.state_dict().items()
-            if isinstance(x, Tensor)
-        }
-        settings = np.frombuffer(json.dumps(settings).encode(), np.uint8)
-        np.savez_compressed(path, settings=settings, **arrays)
+
+def as_mask(mask) -> Mask:
+    """A mask as it is, a boolean matrix as a mask that can be combined."""
+    if isinstance(mask, Mask):
+        return mask
+    if not isinstance(mask, Tensor | np.ndarray):
+        raise TypeError(f"mask must be a Mask or a boolean array, got {type(mask).__name__}")
+    return Dense(mask)
 
 
 def checked_tokens(tokens: Tensor, vocab: int) -> Tensor:
     """Tokens of any whole dtype as int64, once they are known to be in the vocabulary."""
-    whole = not (tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool)
-    if tokens.ndim != 2 or not whole:
-        raise ValueError(
-            f"tokens must be whole numbers [B, T], got {tokens.dtype} {list(tokens.shape)}"
-        )
+    if not isinstance(tokens, Tensor) or tokens.ndim != 2 or not whole(tokens):
+        got = type(tokens).__name__
+        if isinstance(tokens, Tensor):
+            got = f"{tokens.dtype} {list(tokens.shape)}"
+        raise ValueError(f"tokens must be a tensor of whole numbers [B, T], got {got}")
     tokens = tokens.long()
     if tokens.numel() and not 0 <= tokens.min() <= tokens.max() < vocab:
         raise ValueError(
