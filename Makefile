@@ -5,16 +5,17 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c '$(SUITS)' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 READY := .venv/ready
-PACKAGE := $(shell find attnlearn -name '*.py' -o -name '*.json' | sort)
-PAGES := $(wildcard book/*.ipynb book/*.md book/*.bib exercises/*.ipynb book/_static/* book/_templates/*)
+PACKAGE := $(shell find attnlearn -name '*.py' -o -name '*.json' -o -name '*.npz' | sort)
+PAGES := $(wildcard book/*.ipynb book/*.md book/*.bib book/evidence/*.json exercises/*.ipynb book/_static/* book/_templates/*)
 SITE := _build/html/ready
+EXPERIMENTS := language heads recall extrapolation sparse
 
 export PYTHONHASHSEED := 0
 export JUPYTER_PLATFORM_DIRS := 1
 # One thread in each process: several run side by side.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help book serve test lint release experiments bench clean
+.PHONY: help book serve test lint release experiments bench gpu clean
 
 help:
 	@echo "make book         build the web book: _build/html/index.html"
@@ -24,6 +25,7 @@ help:
 	@echo "make release      write the notebooks, tables and the bank page from their sources"
 	@echo "make experiments  run what is too long for a chapter; results go to book/evidence"
 	@echo "make bench        time and memory of the implementations, as ratios"
+	@echo "make gpu          tests and bench on an NVIDIA GPU; figures go to book/evidence"
 	@echo "make clean        remove what was built, all but .venv"
 
 $(READY): requirements.txt pyproject.toml
@@ -75,9 +77,20 @@ release: $(READY)
 experiments: $(READY)
 	@mkdir -p book/evidence
 	@$(BIN)/python -m attnlearn.bench --json book/evidence/bench.json
+	@for name in $(EXPERIMENTS); do \
+		echo "== $$name"; $(BIN)/python book/experiments/$$name.py || exit 1; done
 
 bench: $(READY)
 	@$(BIN)/python -m attnlearn.bench
+
+# On a machine that has torch 2.11+, triton 3.6+, numpy and pytest: no .venv, nothing is installed.
+gpu: export PYTHONPATH := $(CURDIR)
+gpu:
+	@$(PYTHON) -c 'import torch, triton, numpy, pytest' \
+		|| { echo "make gpu needs torch, triton, numpy and pytest: set PYTHON=..."; exit 1; }
+	@$(PYTHON) -m attnlearn.bench_gpu --check
+	@$(PYTHON) -m pytest -q -m gpu tests/test_kernels.py tests/test_gpu.py
+	@$(PYTHON) -m attnlearn.bench_gpu
 
 clean:
 	rm -rf _build .pytest_cache .ruff_cache

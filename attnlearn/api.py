@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from numbers import Real
 
 import numpy as np
@@ -19,6 +20,7 @@ IMPLS = {
     "flash": ("flash", "attention"),
     "sdpa": ("native", "sdpa"),
     "flex": ("native", "flex"),
+    "triton": ("kernels", "attention"),
 }
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 
@@ -28,8 +30,8 @@ def attention(q, k, v, mask=None, *, scale=None, dropout=0.0, impl="auto"):
 
     q [..., Hq, T, D], k [..., Hk, S, D], v [..., Hk, S, E] -> [..., Hq, T, E], all NumPy arrays or
     all torch tensors. Hq is a multiple of Hk. ``mask``: a Mask, a boolean matrix (True: may see)
-    or None. ``scale``: 1/√D unless given. ``impl``: reference, dense, flash, sdpa or flex; "auto"
-    is what ``pick`` says. A named implementation works or raises; it never falls back.
+    or None. ``scale``: 1/√D unless given. ``impl``: reference, dense, flash, sdpa, flex or triton;
+    "auto" is what ``pick`` says. A named implementation works or raises; it never falls back.
     ``dropout`` on the weights is for training, and ``dense`` alone has it.
 
     The last query stands at the last key. A query that sees nothing gets zeros. What is hidden
@@ -38,7 +40,7 @@ def attention(q, k, v, mask=None, *, scale=None, dropout=0.0, impl="auto"):
     Raises TypeError for wrong types and ValueError for wrong shapes, saying which and why.
     """
     mask, scale = checked(q, k, v, mask, scale)
-    name = chosen(impl, dropout, q, mask, k)
+    name = chosen(impl, dropout, q, k, v, mask)
     module, function = IMPLS[name]
     run = getattr(import_module(f".{module}", __package__), function)
     how = {"dropout": dropout} if dropout else {}
@@ -66,14 +68,16 @@ def attention_weights(q, k, mask=None, *, scale=None):
     return module.weights(q, k, mask, scale)
 
 
-def pick(q, mask=None, k=None) -> str:
-    """The implementation that "auto" means; ``k`` matters when keys and queries differ in number.
+def pick(q, mask=None, k=None, v=None) -> str:
+    """The implementation that "auto" means; ``k`` and ``v`` matter where they differ from ``q``.
 
     1. NumPy arrays: ``reference``.
     2. Half types on the CPU: ``flash``, as PyTorch sums their gradients in half there.
     3. No mask, Full(), or Causal() with T = S: ``sdpa``, which needs no matrix for them.
     4. Dense, or at most 256 queries: ``sdpa``, as the matrix is there, or small.
-    5. Otherwise ``flash``, which skips hidden tiles and never builds the matrix.
+    5. Half types on an NVIDIA GPU from Ampere on, heads at most 256 wide, with Triton installed:
+       ``triton``, one kernel that visits the tiles that the mask keeps.
+    6. Otherwise ``flash``, which skips hidden tiles too, and never builds the matrix either.
     """
     check_array("q", q, q)
     if is_numpy(q):
@@ -83,7 +87,18 @@ def pick(q, mask=None, k=None) -> str:
     T = q.shape[-2]
     square = mask == Causal() and (k is None or k.shape[-2] == T)
     small = T <= 256 or not isinstance(mask, Mask) or isinstance(mask, Dense)
-    return "sdpa" if mask is None or mask == Full() or square or small else "flash"
+    if mask is None or mask == Full() or square or small:
+        return "sdpa"
+    return "triton" if fits_triton(q, v) else "flash"
+
+
+def fits_triton(q, v) -> bool:
+    """Can the Triton kernels run on ``q`` and ``v``, and be expected to beat ``flash``?"""
+    if q.device.type != "cuda" or q.dtype.itemsize != 2 or find_spec("triton") is None:
+        return False
+    torch = import_module("torch")
+    nvidia = torch.version.hip is None and torch.cuda.get_device_capability(q.device) >= (8, 0)
+    return nvidia and max(q.shape[-1], 0 if v is None else v.shape[-1]) <= 256
 
 
 def checked(q, k, v, mask, scale) -> tuple[Mask, float]:
@@ -171,12 +186,12 @@ def checked_scale(scale, D: int) -> float:
     return number
 
 
-def chosen(impl, dropout, q, mask: Mask, k) -> str:
+def chosen(impl, dropout, q, k, v, mask: Mask) -> str:
     """The implementation to run, once its name and the dropout are known to be sound."""
     if not isinstance(dropout, Real) or not 0 <= dropout < 1:
         raise ValueError(f"dropout must be a number from 0 to below 1, got {dropout!r}")
     if impl == "auto":
-        return "dense" if dropout else pick(q, mask, k)
+        return "dense" if dropout else pick(q, mask, k, v)
     if not isinstance(impl, str) or impl not in IMPLS:
         raise ValueError(f"impl must be 'auto' or one of {', '.join(IMPLS)}, got {impl!r}")
     if dropout and impl != "dense":

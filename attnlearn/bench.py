@@ -54,7 +54,7 @@ class Figure:
 
     def __str__(self) -> str:
         spread = f"{min(self.runs):.3g} to {max(self.runs):.3g}" if len(self.runs) > 1 else ""
-        goal = "" if self.goal is None else f"at most {self.goal:g}"
+        goal = "" if self.goal is None else f"at most {self.goal:.3g}"
         met = {True: "met", False: "NOT MET", None: ""}[self.met]
         return (
             f"{self.name:16}{self.median:8.3g} {self.unit:3} {spread:16} {goal:12} {met:8} "
@@ -65,13 +65,15 @@ class Figure:
 def steps(shrink: int, rounds: int) -> list[partial]:
     """Calls that measure, each for a list of figures; lengths are divided by ``shrink``."""
     short, middle, long = (N // shrink for N in (2048, 4096, 8192))
+    compiles = shrink == 1 and shutil.which("c++")
     return [
         *(partial(versus_sdpa, N, rounds) for N in (short, middle, long)),
         *(partial(versus_dense, N, rounds) for N in (middle, long)),
         partial(causal_skips, long, rounds),
         partial(band_versus_matrix, long, rounds),
         partial(band_is_linear, long, rounds),
-        *([partial(band_versus_flex, long, rounds)] if shrink == 1 and shutil.which("c++") else []),
+        partial(sparse_versus_sdpa, long, rounds),
+        *([partial(sparse_versus_flex, long, rounds)] if compiles else []),
         partial(memory, 32768 // shrink, False, 200),
         partial(memory, 32768 // shrink, True, 400),
         partial(long_causal, 131072 // shrink),
@@ -111,12 +113,24 @@ def band_is_linear(N: int, rounds: int) -> list[Figure]:
     return [Figure(f"growth N={4 * N}", what, "x", runs, 5.0)]
 
 
-def band_versus_flex(N: int, rounds: int) -> list[Figure]:
-    qkv = inputs(N)
-    tiles = native.tiles(*qkv[:2], BAND)
+def sparse_versus_sdpa(N: int, rounds: int) -> list[Figure]:
+    qkv, mask = inputs(N), sparse(N)
+    runs = ratios(by_flash(qkv, mask), partial(sdpa, *qkv), rounds)
+    what = f"flash with {mask} / F.scaled_dot_product_attention without a mask"
+    return [Figure(f"sparse N={N}", what, "x", runs, 1 / 3)]
+
+
+def sparse_versus_flex(N: int, rounds: int) -> list[Figure]:
+    qkv, mask = inputs(N), sparse(N)
+    tiles = native.tiles(*qkv[:2], mask)
     compiled = partial(torch.compile(flex_attention), *qkv, block_mask=tiles)
-    runs = ratios(by_flash(qkv, BAND), compiled, rounds)
-    return [Figure(f"flex N={N}", f"flash / flex_attention compiled, {BAND}", "x", runs)]
+    runs = ratios(by_flash(qkv, mask), compiled, rounds)
+    return [Figure(f"flex N={N}", f"flash / flex_attention compiled, {mask}", "x", runs)]
+
+
+def sparse(N: int) -> Mask:
+    """A band that hides 85 % of all tiles of 256, at N = 8192."""
+    return Window(N // 16)
 
 
 def memory(N: int, backward: bool, goal: float) -> list[Figure]:

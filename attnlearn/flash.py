@@ -24,6 +24,8 @@ from torch import Tensor
 from .masks import EMPTY, FULL, PARTIAL, Mask
 
 LOG2E = math.log2(math.e)
+# -inf as a whole number of the same size: the sign and the exponent set, the rest 0.
+MINUS_INF = {torch.float32: (torch.int32, -(2**23)), torch.float64: (torch.int64, -(2**52))}
 
 # Queries and keys of a tile. Large tiles lose less time between tiles, small ones follow a band
 # or a document more closely, and the flat one suits a few queries over a long cache.
@@ -118,9 +120,19 @@ def backward(q, k, v, o, lse, do, tiles: Tiles, scale: float) -> tuple[Tensor, .
 def scores(qa: Tensor, kb: Tensor, visible: Tensor | None, q: Tensor) -> Tensor:
     """The scores of a tile, with -inf for the keys that a query may not see."""
     s = torch.bmm(qa, kb.mT)
-    if visible is None:
-        return s
-    return torch.where(visible, unfold(s, q), -torch.inf).view(s.shape)
+    if visible is not None:
+        hide_(unfold(s, q), visible)
+    return s
+
+
+def hide_(s: Tensor, visible: Tensor) -> None:
+    """-inf in place of what is not visible, by bits.
+
+    On a CPU ``torch.where`` takes longer than the product that made the scores.
+    """
+    whole, bits_of_inf = MINUS_INF[s.dtype]
+    keep = -visible.to(whole)  # all ones, or all zeros
+    s.view(whole).bitwise_and_(keep).bitwise_or_(~keep & bits_of_inf)
 
 
 def exp_(x: Tensor) -> Tensor:

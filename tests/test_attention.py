@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from cases import MASKS, SHAPES, SPREAD, TORCH_IMPLS, draw, small_dense
+from cases import ALL_IMPLS, MASKS, SHAPES, SPREAD, TORCH_IMPLS, draw, small_dense
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -90,7 +90,7 @@ def test_specification_equals_pytorch_math(mask, shape):
 # Every implementation.
 
 
-@pytest.mark.parametrize("impl", [n for n in IMPLS if n != "flex"])
+@pytest.mark.parametrize("impl", [n for n in ALL_IMPLS if n != "flex"])
 @pytest.mark.parametrize(("mask", "shape"), fitting([*MASKS, *SPREAD], SHAPES))
 def test_matches_the_specification(impl, mask, shape):
     arrays = draw(shape)
@@ -114,7 +114,7 @@ def test_flex_reads_tiles_of_both_kinds():
     np.testing.assert_allclose(got, attention(*arrays, mask), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("impl", ALL_IMPLS)
 @pytest.mark.parametrize("batch", [(), (3,), (3, 2)])
 def test_any_number_of_batch_axes(impl, batch):
     arrays = draw((batch, 2, 1, 6, 7, 4, 5))
@@ -122,7 +122,7 @@ def test_any_number_of_batch_axes(impl, batch):
     np.testing.assert_allclose(got, attention(*arrays, Causal()), atol=1e-10)
 
 
-@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("impl", ALL_IMPLS)
 def test_two_batch_axes_with_padding(impl):
     arrays = draw(((3, 2), 2, 2, 5, 5, 4, 4))
     got = attention(*tensors(arrays), padding([5, 2]), impl=impl)
@@ -159,7 +159,7 @@ def test_gradients_match_pytorch_math(impl, mask, shape):
 # Rows that see nothing, and what hides behind a mask.
 
 
-@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("impl", ALL_IMPLS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_a_row_that_sees_nothing_is_zero(impl, dtype):
     if impl == "flex" and dtype == torch.float64:
@@ -195,7 +195,7 @@ HIDDEN = [
 
 @pytest.mark.parametrize("garbage", [np.nan, np.inf, -np.inf, 1e300])
 @pytest.mark.parametrize("mask", HIDDEN, ids=repr)
-@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("impl", ALL_IMPLS)
 def test_what_nobody_sees_reaches_nothing(impl, mask, garbage):
     """Keys, values and queries behind the mask may hold anything: padding, unwritten slots."""
     if impl == "flex" and garbage != np.nan and garbage != np.inf:
@@ -243,7 +243,7 @@ def test_error_is_at_most_twice_that_of_pytorch(impl, dtype, mask):
     assert np.abs(ours - exact).max() <= max(2 * np.abs(theirs - exact).max(), floor)
 
 
-@pytest.mark.parametrize("impl", [n for n in IMPLS if n != "flex"])
+@pytest.mark.parametrize("impl", [n for n in ALL_IMPLS if n != "flex"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 def test_large_logits_do_not_overflow(impl, dtype):
     """q kᵀ = 102,400 is past float16's largest number, 65,504."""
@@ -253,7 +253,7 @@ def test_large_logits_do_not_overflow(impl, dtype):
     torch.testing.assert_close(o, v.mean(-2, keepdim=True).expand_as(v), rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("impl", ALL_IMPLS)
 @pytest.mark.parametrize("scale", [0, 1e-46, 0.5, -1.0, np.float32(0.25)])
 @pytest.mark.parametrize("mask", [Full(), Causal()], ids=repr)
 def test_scale(impl, scale, mask):
@@ -265,7 +265,7 @@ def test_scale(impl, scale, mask):
         np.testing.assert_allclose(attention(*x, mask, scale=scale, impl=impl), want, atol=1e-5)
 
 
-@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("impl", ALL_IMPLS)
 @pytest.mark.parametrize(("B", "T", "S"), [(0, 3, 3), (2, 0, 3), (2, 3, 0), (2, 0, 0)])
 def test_empty_sequences(impl, B, T, S):
     x = [torch.randn(B, 2, n, 4) for n in (T, S, S)]
@@ -281,7 +281,7 @@ def test_empty_sequences_have_gradients():
         assert (x[0].grad == 0).all()
 
 
-@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("impl", ALL_IMPLS)
 @pytest.mark.parametrize(("T", "S"), [(0, 3), (3, 0), (0, 0)])
 def test_empty_sequences_under_an_empty_matrix(impl, T, S):
     x = [torch.randn(2, 2, n, 4) for n in (T, S, S)]
@@ -303,7 +303,7 @@ def test_arrays_that_run_backwards(impl):
     np.testing.assert_allclose(attention(*arrays, impl=impl), attention(*arrays), atol=1e-6)
 
 
-@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("impl", ALL_IMPLS)
 def test_views_of_any_stride(impl):
     base = torch.randn(2, 9, 3, 2, 16)  # one projection for q, k and v, heads after tokens
     q, k, v = (base[:, :, n].transpose(1, 2)[..., ::2] for n in range(3))
@@ -311,7 +311,7 @@ def test_views_of_any_stride(impl):
     torch.testing.assert_close(attention(q, k, v, Causal(), impl=impl), want)
 
 
-@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("impl", ALL_IMPLS)
 def test_inputs_are_left_alone(impl):
     x = tensors(draw(((2,), 2, 1, 6, 6, 4, 4)))
     before = [t.clone() for t in x]
@@ -319,7 +319,7 @@ def test_inputs_are_left_alone(impl):
     assert all(torch.equal(a, b) for a, b in zip(x, before, strict=True))
 
 
-@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("impl", ALL_IMPLS)
 def test_the_past_never_moves(impl):
     x = tensors(draw(((1,), 2, 2, 12, 12, 4, 4)))
     before = attention(*x, Causal(), impl=impl)
@@ -343,7 +343,7 @@ def test_dropout_is_for_dense():
 
 def test_numpy_in_numpy_out_and_tensors_likewise():
     arrays = draw(((1,), 1, 1, 3, 3, 4, 4), dtype=np.float32)
-    for impl in IMPLS:
+    for impl in ALL_IMPLS:
         assert isinstance(attention(*arrays, impl=impl), np.ndarray)
         assert isinstance(attention(*tensors(arrays), impl=impl), torch.Tensor)
     half = attention(*(x.astype(np.float16) for x in arrays))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlearn import bench
+from attnlearn import EMPTY, bench
 
 FIGURE = {
     "name": str,
@@ -38,7 +38,7 @@ def test_the_file_has_every_figure(quick):
     assert set(report) == {"host", "quick", "figures"}
     assert report["quick"] is True
     names = [f["name"].split()[0] for f in report["figures"]]
-    assert names == ["sdpa"] * 3 + ["dense"] * 2 + ["causal", "band", "growth"] + [
+    assert names == ["sdpa"] * 3 + ["dense"] * 2 + ["causal", "band", "growth", "sparse"] + [
         *["memory"] * 2,
         *["long"] * 2,
         *["map"] * 2,
@@ -65,7 +65,7 @@ def test_the_table_has_a_line_for_each_figure(quick):
     for text, f in zip(lines, report["figures"], strict=True):
         assert text.startswith(f["name"])
         assert text.endswith(f["what"])
-    assert progress.count("measuring") == 12
+    assert progress.count("measuring") == 13
 
 
 def test_a_goal_is_met_by_the_median():
@@ -92,5 +92,10 @@ def test_memory_is_that_of_the_call():
 def test_the_full_run_has_the_goals():
     steps = bench.steps(1, 5)
     assert steps[0].args == (2048, 5)
-    assert sum(step.func is bench.band_versus_flex for step in steps) <= 1
+    assert sum(step.func is bench.sparse_versus_flex for step in steps) <= 1
     assert steps[-1].args == (131072,)
+
+
+def test_the_sparse_band_hides_85_percent_of_the_tiles():
+    kept = bench.sparse(8192).blocks(8192, 8192, 256, 256) != EMPTY
+    assert 0.845 < 1 - kept.mean() < 0.855

@@ -1,0 +1,115 @@
+"""What only a GPU can show: ``make gpu`` runs this, test_kernels.py and the bench on one card."""
+
+import json
+
+import cases
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton exists for Linux only")
+
+from test_kernels import check, draw, results
+
+from attnlearn import Causal, Dense, Full, Window, attention, bench_gpu, flash, kernels, native
+
+
+def gpu(test):
+    """Mark a test that only a GPU can run."""
+    missing = not torch.cuda.is_available()
+    return pytest.mark.gpu(pytest.mark.skipif(missing, reason="needs an NVIDIA GPU")(test))
+
+
+@gpu
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("D", [16, 64, 80, 128, 256])
+def test_every_width_fits_the_chip(D, dtype):
+    check(Causal() & Window(300), (2,), 4, 2, 700, 900, D, D, dtype=dtype, scale=D**-0.5)
+    check(Full(), (1,), 1, 1, 512, 512, D, D, dtype=dtype, scale=D**-0.5)
+
+
+@gpu
+@pytest.mark.parametrize("mask", [*cases.MASKS, *cases.SPREAD], ids=repr)
+def test_every_mask_in_tiles_of_the_usual_sizes(mask):
+    check(mask, (2,), 4, 2, 300, 300, 64, 64, dtype=torch.bfloat16, scale=0.125)
+
+
+@gpu
+def test_the_same_twice():
+    """No two programs add to the same place, so nothing depends on who comes first."""
+    qkv = draw((2,), 8, 2, 1000, 1000, 64, 64, dtype=torch.bfloat16)
+    first, second = (results(kernels.attention, qkv, Causal(), 0.125) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@gpu
+def test_a_long_sequence_needs_no_matrix():
+    N = 2**17
+    q, k, v = (x.requires_grad_() for x in draw((), 1, 1, N, N, 64, 64, dtype=torch.bfloat16))
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    kernels.attention(q, k, v, Causal() & Window(4096), 0.125).sum().backward()
+    assert torch.cuda.max_memory_allocated() - before < 20 * q.numel() * 2
+
+
+@gpu
+def test_auto_runs_triton():
+    qkv = draw((1,), 2, 1, 512, 512, 64, 64, dtype=torch.bfloat16)
+    mask = Causal() & Window(100)
+    want = kernels.attention(*qkv, mask, 0.125)
+    assert torch.equal(attention(*qkv, mask), want)
+
+
+@gpu
+@pytest.mark.parametrize("other", [flash.attention, native.sdpa, native.flex])
+def test_the_others_agree(other):
+    qkv = draw((2,), 4, 2, 384, 384, 64, 64, dtype=torch.float16)
+    mask = Causal() & Dense(np.random.RandomState(0).rand(384, 384) < 0.9)
+    ours, theirs = (f(*qkv, mask, 0.125) for f in (kernels.attention, other))
+    torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=2e-3)
+
+
+# The bench, where there is no GPU.
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="what happens without a GPU")
+def test_without_a_gpu_the_bench_says_so(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        bench_gpu.main(["--out", str(tmp_path)])
+    assert stop.value.code == 1
+    assert "no CUDA device" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="plays a GPU on the CPU")
+def test_the_file_has_every_figure(tmp_path, monkeypatch, capsys):
+    """The bench from end to end at toy sizes, with a stopwatch that only runs the function."""
+    math = torch.nn.attention.SDPBackend.MATH
+    for name, value in {
+        "DEVICE": "cpu",
+        "TOKENS": 32,
+        "WIDTH": 128,
+        "LENGTHS": (32,),
+        "RIVALS": {"cudnn": math, "flash": math},
+        "inputs": small_inputs,
+        "host": lambda: {"device": "NVIDIA Test"},
+    }.items():
+        monkeypatch.setattr(bench_gpu, name, value)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("attnlearn.kernels.launch.INTERPRETED", False)
+    monkeypatch.setattr("attnlearn.kernels.check", lambda *_: None)
+    monkeypatch.setattr("torch.compile", lambda f: lambda q, k, v, block_mask: q)
+    for stopwatch in ("do_bench", "do_bench_cudagraph"):
+        monkeypatch.setattr(f"triton.testing.{stopwatch}", lambda f, **_: (f(), 2.0)[1])
+    bench_gpu.main(["--out", str(tmp_path)])
+    report = json.loads((tmp_path / "nvidia-test.json").read_text())
+    figures = report["figures"]
+    assert len(figures["speed"]) == 8
+    assert len(figures["errors"]) == 3 * 2 * 2 * 4
+    assert all(line["met"] for line in figures["errors"])
+    assert figures["window"]["times_as_fast"] == {"cudnn causal": 1, "flex compiled": 1}
+    assert [goal["met"] for goal in figures["goals"]] == [True, True, None, True, False, True]
+
+
+def small_inputs(N, D, dtype):
+    return draw((1,), 1, 1, 16, 16, D, D, dtype=dtype)
