@@ -169,6 +169,13 @@ def test_a_sound_bank_has_no_fault(tmp_path):
     assert faults(tmp_path, SCRIPT, audit.SEEDS) == []
 
 
+def test_a_task_is_tried_under_as_many_seeds_as_it_asks_for(tmp_path):
+    text, words = SCRIPT.replace(END, CHANCE + END), "fails different cases under different seeds"
+    assert any(words in fault for fault in faults(tmp_path, text))
+    slow = text.replace("difficulty=2", "difficulty=2 seeds=1", 1)
+    assert not any(words in fault for fault in faults(tmp_path, slow))
+
+
 @pytest.mark.parametrize("words", DEFECTS)
 def test_a_planted_defect_is_reported(tmp_path, words):
     good, bad = DEFECTS[words]

@@ -80,6 +80,7 @@ FAULTS = [
     ("points=one", "points=1", ":4: t-1 needs points=NUMBER"),
     ("difficulty=7", "difficulty=3", ":4: difficulty is 1, 2, 3 or 4, not 7"),
     ("color=red difficulty=3", "difficulty=3", ":4: answer has no option 'color'"),
+    ("difficulty=3 seeds=0", "difficulty=3", ":4: seeds is a whole number above 0, not 0"),
     ("# START SOLUTION", "# BEGIN SOLUTION", ":4: no '# BEGIN SOLUTION'"),
     ("    return = 1", "    return 1", ":4: invalid syntax (line 3 of the cell)"),
     ('check("t-2")', 'check("t-1")', ':10: this cell must call check("t-1")'),
@@ -123,3 +124,10 @@ def test_a_second_cell_of_a_kind_is_refused(tmp_path):
 def test_a_task_knows_whether_its_cases_are_drawn(case, drawn):
     check = Cell("code", f'case = check("t")\n{case}\n', "here", "check", "t")
     assert Task("t", check=check).drawn is drawn
+
+
+def test_a_slow_task_asks_for_fewer_seeds(tmp_path):
+    drawn = GOOD.replace("lambda: f()", "lambda rng: f()")
+    slow = drawn.replace("difficulty=3", "difficulty=3 seeds=3")
+    seeds = [read(tmp_path, text).tasks["t-1"].seeds for text in (drawn, slow, GOOD)]
+    assert seeds == [20, 3, 1]  # where nothing is drawn one seed says it all

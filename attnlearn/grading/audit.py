@@ -47,10 +47,10 @@ def audit(exercise, seeds=SEEDS):
 
 
 def audit_task(exercise, task, seeds=SEEDS):
-    """The faults of one task; one seed says it all where no case is drawn."""
+    """The faults of one task, under no more seeds than it asks for."""
     if crash := _cell_crash(exercise, task):
         return [crash]
-    trials = [_try(exercise, task, seed) for seed in (seeds if task.drawn else seeds[:1])]
+    trials = [_try(exercise, task, seed) for seed in seeds[: task.seeds]]
     faults = [*_written(task), *_unseeded(exercise, task)]
     for rule in (_solution, _blank, _right, _wrong, _same_values, _keeps, _coverage):
         faults += rule(task, trials)

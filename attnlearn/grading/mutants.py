@@ -1,8 +1,8 @@
 """Mechanical mutants of a solution: which small faults would a task's cases let through?
 
-A mutant counts where it changes a value in any case, visible or hidden, under any of 20 seeds;
-it is killed if the visible cases fail under the public seed, the ones that a learner runs. One
-that changes nothing is listed as "equal so far". One that raises in every case is not counted:
+A mutant counts where it changes a value in any case, visible or hidden, under any of the task's
+seeds; it is killed if the visible cases fail under the public seed, the ones that a learner runs.
+One that changes nothing is listed as "equal so far". One that raises in every case is not counted:
 no check is needed to catch it.
 """
 
@@ -15,8 +15,6 @@ from ..exercise import compare
 from . import bank
 from .mutations import mutations
 from .task import SOLUTION
-
-SEEDS = range(20)
 
 
 @dataclass
@@ -68,10 +66,11 @@ def count(tried):
 
 
 def _fate(exercise, task, mutant, want):
-    for seed in SEEDS if task.drawn else SEEDS[:1]:
+    seconds = 10 if task.slow else 1  # for each case: some mutants never end
+    for seed in range(task.seeds):
         if seed not in want:
             want[seed] = bank.run(exercise, task, task.solved, seed=seed, hidden=True)
-        got = bank.run(exercise, task, mutant.source, seed=seed, hidden=True, seconds=1)
+        got = bank.run(exercise, task, mutant.source, seed=seed, hidden=True, seconds=seconds)
         if seed == 0 and all(record["value"]["k"] == "error" for record in got.values()):
             return "crashed"
         wrong = _differing(got, want[seed])

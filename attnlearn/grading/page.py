@@ -14,8 +14,8 @@ like any other program, and this page shows the result. It is written by `attnle
 Three things are tried on every exercise.
 
 - **Wrong answers.** Each is a mistake that somebody really makes. The check must reject it and
-  call it by its name, under 20 different random seeds, and it must not keep more than half of the
-  points.
+  call it by its name, under 20 different random seeds (3 for a kernel, which is slow on a CPU),
+  and it must not keep more than half of the points.
 - **Right answers.** Each is another correct way to solve the exercise. The check must accept it
   under the same seeds.
 - **Mutants.** A program changes the solution in one small place: `<` becomes `<=`, a term is

@@ -5,7 +5,8 @@
 ``# %% setup``
     The same, and run before every answer of the bank: imports, what the checks need.
 ``# %% answer masks-1 points=4 minutes=10 difficulty=2 forbid=numpy.tril,attnlearn``
-    Scaffold and solution, which lies between ``# BEGIN SOLUTION`` and ``# END SOLUTION``.
+    Scaffold and solution, which lies between ``# BEGIN SOLUTION`` and ``# END SOLUTION``. A slow
+    task may say ``seeds=3``: its bank is then tested under 3 seeds, not 20.
 ``# %% check masks-1``, ``# %% hidden masks-1``
     ``case = check("masks-1")`` and its cases; hidden ones run only at grading.
 ``# %% right masks-1 a name``
@@ -22,7 +23,7 @@ from pathlib import Path
 from .task import SOLUTION, Cell, Exercise, Task
 
 OPTIONS = {
-    "answer": {"points", "minutes", "difficulty", "forbid"},
+    "answer": {"points", "minutes", "difficulty", "forbid", "seeds"},
     "check": set(),
     "hidden": set(),
     "right": set(),
@@ -150,6 +151,8 @@ def _validate(task, where):
     for name in ("points", "minutes", "difficulty"):
         if not re.fullmatch(r"\d+(\.\d+)?", options.get(name, "")):
             raise SourceError(f"{where}: {task.id} needs {name}=NUMBER in its header")
+    if not re.fullmatch(r"[1-9]\d*", options.get("seeds", "1")):
+        raise SourceError(f"{where}: seeds is a whole number above 0, not {options['seeds']}")
     if task.difficulty not in (1, 2, 3, 4):
         raise SourceError(f"{where}: difficulty is 1, 2, 3 or 4, not {task.difficulty}")
     for cell in (task.check, *task.hidden):

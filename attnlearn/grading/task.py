@@ -78,6 +78,15 @@ class Task:
         return any(f.args.args if hasattr(f, "args") else True for f in run)
 
     @property
+    def slow(self):
+        return "seeds" in self.answer.options
+
+    @property
+    def seeds(self):
+        """How many seeds test its bank: 20, or what the header says where a run is slow."""
+        return int(self.answer.options.get("seeds", 20)) if self.drawn else 1
+
+    @property
     def blank(self):
         """The answer cell as the student gets it."""
         stub = rf'\1raise NotImplementedError("{self.id}: {BLANK}")\n'
