@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
+from triton.runtime.errors import OutOfResources
 
 from . import kernels, native
 from .kernels import launch
@@ -36,24 +37,20 @@ RIVALS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTI
 BAND = Window(257)  # 256 to each side
 
 
-def measure() -> dict:
-    """All figures."""
-    speeds = [
-        speed(kind, D, mask, N)
-        for kind in ("forward", "backward")
-        for D in (64, 128)
-        for mask in (Full(), Causal())
-        for N in LENGTHS
-    ]
-    wrong = [
-        line
-        for dtype in (torch.float16, torch.bfloat16, torch.float32)
-        for D in (64, 128)
-        for mask in (Full(), Causal())
-        for line in errors(dtype, D, mask)
-    ]
-    band = window()
-    return {"speed": speeds, "window": band, "errors": wrong, "goals": goals(speeds, band, wrong)}
+def measure(figures: dict) -> None:
+    """All figures, each in ``figures`` as soon as it is there: a crash loses only the rest."""
+    figures["errors"] = wrong = []
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        for D in (64, 128):
+            for mask in (Full(), Causal()):
+                wrong += errors(dtype, D, mask)
+    figures["window"] = band = window()
+    figures["speed"] = speeds = []
+    for kind in ("forward", "backward"):
+        for D in (64, 128):
+            for mask in (Full(), Causal()):
+                speeds += [speed(kind, D, mask, N) for N in LENGTHS]
+    figures["goals"] = goals(speeds, band, wrong)
 
 
 def speed(kind: str, D: int, mask: Mask, N: int) -> dict:
@@ -181,7 +178,7 @@ def milliseconds(f: Callable, qkv: list[Tensor], kind: str) -> float | None:
         do = torch.ones_like(o)
         back = partial(torch.autograd.grad, o, qkv, do, retain_graph=True)
         return triton.testing.do_bench(back, return_mode="median")
-    except RuntimeError as error:
+    except (RuntimeError, OutOfResources) as error:
         if isinstance(f, partial) and f.func is ours:
             raise
         print(f"not measured: {f}: {error}", file=sys.stderr)
@@ -207,7 +204,10 @@ def host() -> dict:
 
 
 def git(*command: str) -> str:
-    done = subprocess.run(["git", *command], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(["git", *command], capture_output=True, text=True, check=False)
+    except FileNotFoundError:  # a machine to run on, not to develop on
+        return ""
     return done.stdout.strip()
 
 
@@ -225,24 +225,29 @@ def main(argv: list[str] | None = None) -> None:
         parser.error(f"--out: there is no folder {options.out}")
     if options.check:
         return
-    start = perf_counter()
-    figures = measure()
-    found = host()
+    start, figures, found = perf_counter(), {}, host()
     name = found["device"].lower().replace(" ", "-")
     report = {
         "name": name,
+        "device": found["device"],
         "command": "python -m attnlearn.bench_gpu",
         "commit": git("rev-parse", "HEAD") or "unknown",
         "changed": bool(git("status", "--porcelain", "attnlearn")),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": found,
         "seeds": [0],
-        "seconds": round(perf_counter() - start, 1),
+        "complete": False,
         "figures": figures,
     }
-    (options.out / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n")
+    try:
+        measure(figures)
+        report["complete"] = True
+    finally:
+        report["seconds"] = round(perf_counter() - start, 1)
+        (options.out / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n")
     for goal in figures["goals"]:
         print(json.dumps(goal))
+    print("Stored. `make release` brings it into the package, for the book to show.")
 
 
 if __name__ == "__main__":

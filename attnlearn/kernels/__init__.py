@@ -35,7 +35,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, mask, scale: float) -> Tensor:
 
     See ``attnlearn.reference.attention`` for the shapes. float16, bfloat16 or float32, widths D
     and E up to 256; sums are kept in float32. The gradient has no gradient of its own: a second
-    derivative raises RuntimeError. Raises TypeError for float64, and ValueError for wider heads
+    derivative raises RuntimeError. Scores are summed before they are scaled: q · k must fit
+    float32. Where a softmax is saturated, its tiny gradients carry the rounding error of
+    ``do · o``. Raises TypeError for float64, and ValueError for wider heads
     and for tensors on the CPU outside Triton's interpreter.
     """
     check(q, v)

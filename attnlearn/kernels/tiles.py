@@ -18,7 +18,8 @@ class Tiles(NamedTuple):
 
     Line n is the list of one tile, for one example and head. Its FULL tiles are the visits from
     ``begin[2 n]`` to ``begin[2 n + 1]``, its PARTIAL ones go on to ``begin[2 n + 2]``. What a
-    PARTIAL tile shows is ``seen[pattern]``; equal patterns are stored once, so Causal() has one.
+    PARTIAL tile shows is ``seen[pattern]``; equal patterns are stored once, so Causal() needs only
+    a few.
     """
 
     begin: Tensor  # int32 [2 * lines in all + 1]
@@ -32,13 +33,14 @@ class Tiles(NamedTuple):
 
 def tiles(mask: Mask, T: int, S: int, bq: int, bk: int, device, by_keys=False) -> Tiles:
     """The tile map of a mask, remembered on the mask: a model asks again in every layer."""
-    known = vars(mask).setdefault("_tiles", {})
+    known = vars(mask).get("_tiles", {})
     asked = T, S, bq, bk, str(device), by_keys
     if asked not in known:
-        if len(known) == KEPT:  # decoding asks for another length at every step
-            known.pop(next(iter(known)))
-        built = build(mask, T, S, bq, bk, by_keys)
-        known[asked] = Tiles(*(onto(x, device) for x in built))
+        found = Tiles(*(onto(x, device) for x in build(mask, T, S, bq, bk, by_keys)))
+        # Decoding asks for another length at every step: the oldest go. A new dictionary each
+        # time, as threads may ask together.
+        known = {**dict(list(known.items())[1 - KEPT :]), asked: found}
+        vars(mask)["_tiles"] = known
     return known[asked]
 
 

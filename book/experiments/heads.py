@@ -1,8 +1,9 @@
 """What more heads buy, at equal width: ``python book/experiments/heads.py``.
 
-The task. 24 tokens, in any order; each carries a name, one of 16 values, and the names of four
-others. Each must say the four values, in the order asked. One layer of attention and a small MLP
-must do it; nothing is added around the attention, so all that is known came through a head.
+The task. 24 tokens, in any order; each carries a name, one of 16 values, and four of the names,
+now and then its own. Each must say the four values, in the order asked. One layer of attention and
+a small MLP must do it; nothing is added around the attention, so all that it answers came through
+a head.
 """
 
 from __future__ import annotations
