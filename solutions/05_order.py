@@ -2158,7 +2158,7 @@ def block(x, w, mask):
 #
 # `convert(layer, heads, kv_heads)` gets a dictionary of arrays, made for `"neighbours"`:
 #
-# | key | shape | |
+# | key | shape | what it is |
 # |---|---|---|
 # | `q`, `q_bias` | `[heads · D, C]`, `[heads · D]` | `heads` query heads, one after the other |
 # | `k`, `k_bias` | `[kv_heads · D, C]`, `[kv_heads · D]` | `kv_heads` key heads, likewise |

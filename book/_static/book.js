@@ -32,4 +32,10 @@ document.addEventListener("DOMContentLoaded", () => {
   });
   each(".bd-article :is(pre, div.math, .text_html), .pst-scrollable-table-container", (box) =>
     boxes.observe(box));
+
+  // The theme measures them too, sometimes too early, and takes the tab stop away again.
+  new MutationObserver((changes) => {
+    for (const { target: box } of changes)
+      if ("scrolls" in box.dataset && box.tabIndex < 0) box.tabIndex = 0;
+  }).observe(document.body, { subtree: true, attributeFilter: ["tabindex"] });
 });
