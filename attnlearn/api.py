@@ -149,12 +149,7 @@ def check_array(name: str, x, q) -> None:
 
 def checked_mask(mask, q, T: int, S: int) -> Mask:
     """None and boolean matrices as a Mask that fits; numbers raise."""
-    if mask is None:
-        return Full()
-    if not isinstance(mask, Mask):
-        if not (is_numpy(mask) or is_torch(mask)):
-            raise TypeError(f"mask must be a Mask or a boolean array, got {type(mask).__name__}")
-        mask = Dense(mask)
+    mask = as_mask(mask)
     mask.check(T, S)
     lead = mask.spread()
     heads = q.shape[:-2]
@@ -167,6 +162,17 @@ def checked_mask(mask, q, T: int, S: int) -> Mask:
             + ("; give q a batch axis, q[None]" if len(heads) == 1 else "")
         )
     return mask
+
+
+def as_mask(mask) -> Mask:
+    """None as Full(), a boolean matrix as Dense; numbers raise."""
+    if mask is None:
+        return Full()
+    if isinstance(mask, Mask):
+        return mask
+    if not (is_numpy(mask) or is_torch(mask)):
+        raise TypeError(f"mask must be a Mask or a boolean array, got {type(mask).__name__}")
+    return Dense(mask)
 
 
 def checked_scale(scale, D: int) -> float:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from triton.runtime.errors import OutOfResources
 
 from . import kernels, native
+from .evidence import commit
 from .kernels import launch
 from .masks import Causal, Full, Mask, Window
 
@@ -203,14 +203,6 @@ def host() -> dict:
     }
 
 
-def git(*command: str) -> str:
-    try:
-        done = subprocess.run(["git", *command], capture_output=True, text=True, check=False)
-    except FileNotFoundError:  # a machine to run on, not to develop on
-        return ""
-    return done.stdout.strip()
-
-
 def main(argv: list[str] | None = None) -> None:
     """Measure, print, and write the file; without an NVIDIA GPU say so and stop."""
     parser = argparse.ArgumentParser(prog="python -m attnlearn.bench_gpu", description=__doc__)
@@ -225,14 +217,14 @@ def main(argv: list[str] | None = None) -> None:
         parser.error(f"--out: there is no folder {options.out}")
     if options.check:
         return
-    start, figures, found = perf_counter(), {}, host()
+    start, figures, found, code = perf_counter(), {}, host(), commit("attnlearn")
     name = found["device"].lower().replace(" ", "-")
     report = {
         "name": name,
         "device": found["device"],
         "command": "python -m attnlearn.bench_gpu",
-        "commit": git("rev-parse", "HEAD") or "unknown",
-        "changed": bool(git("status", "--porcelain", "attnlearn")),
+        "commit": code["commit"] or "unknown",
+        "changed": code["changed"],
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": found,
         "seeds": [0],

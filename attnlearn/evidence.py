@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -20,3 +21,18 @@ def evidence(name: str) -> dict:
             return json.loads(path.read_text())
     names = sorted({path.stem for folder in FOLDERS for path in folder.glob("*.json")})
     raise FileNotFoundError(f"no evidence {name!r}; there is {', '.join(names) or 'none yet'}")
+
+
+def commit(*paths: str) -> dict:
+    """The commit of the code, and whether anything under ``paths`` differs from it."""
+    head, changed = git("rev-parse", "HEAD"), git("status", "--porcelain", "--", *paths)
+    return {"commit": head or None, "changed": bool(changed or not head)}
+
+
+def git(*arguments: str) -> str:
+    """What git says of the repository, or nothing: outside of one, or where there is no git."""
+    call = ["git", "-C", HERE.parent, *arguments]
+    try:
+        return subprocess.run(call, capture_output=True, text=True).stdout.strip()
+    except FileNotFoundError:
+        return ""

@@ -4,6 +4,7 @@ import cases
 import numpy as np
 import pytest
 import torch
+from cases import loss, results
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -75,19 +76,6 @@ def by_pytorch(q, k, v, seen, scale):
         return scaled_dot_product_attention(
             q, k, v, torch.tensor(seen), scale=scale, enable_gqa=True
         )
-
-
-def loss(o):
-    """Weighs every number differently."""
-    return (o.double() * torch.linspace(-1, 2, o.numel(), dtype=torch.float64).view(o.shape)).sum()
-
-
-def results(f, inputs, *args):
-    """The output, and the gradients of q, k and v."""
-    inputs = [x.detach().clone().requires_grad_() for x in inputs]
-    o = f(*inputs, *args)
-    loss(o).backward()
-    return [o.detach(), *(x.grad for x in inputs)]
 
 
 def check(mask, shape):
@@ -245,8 +233,8 @@ def test_the_past_does_not_depend_on_the_future(small_tiles):
 def test_a_second_derivative_raises():
     q, k, v = (x.requires_grad_() for x in draw((1,), 1, 1, 5, 5, 3, 3))
     o = flash.attention(q, k, v, Causal(), 1.0)
-    for loss in (o.square().sum(), o.sum()):  # the gradient of a sum depends on q as well
-        (dq,) = torch.autograd.grad(loss, q, create_graph=True)
+    for total in (o.square().sum(), o.sum()):  # the gradient of a sum depends on q as well
+        (dq,) = torch.autograd.grad(total, q, create_graph=True)
         assert dq.requires_grad
         with pytest.raises(RuntimeError, match="no second derivative"):
             dq.sum().backward()

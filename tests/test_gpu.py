@@ -9,7 +9,8 @@ import torch
 
 pytest.importorskip("triton", reason="Triton exists for Linux only")
 
-from test_kernels import check, draw, results
+from cases import results
+from test_kernels import check, draw
 
 from attnlearn import Causal, Dense, Full, Window, attention, bench_gpu, flash, kernels, native
 

@@ -13,6 +13,7 @@ import cases
 import numpy as np
 import pytest
 import torch
+from cases import loss, results
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -53,18 +54,6 @@ def small_tiles(monkeypatch):
 
 def draw(*shape, dtype=torch.float32, seed=0):
     return [torch.from_numpy(x).to(DEVICE, dtype) for x in cases.draw(shape, seed)]
-
-
-def loss(o):
-    """Weighs every number differently."""
-    return (o.double() * torch.linspace(-1, 2, o.numel(), device=DEVICE).view(o.shape)).sum()
-
-
-def results(f, inputs, *args):
-    """The output, and the gradients of q, k and v."""
-    inputs = [x.detach().requires_grad_() for x in inputs]
-    o = f(*inputs, *args)
-    return [o.detach(), *torch.autograd.grad(loss(o), inputs)]
 
 
 def by_pytorch(q, k, v, mask, scale):

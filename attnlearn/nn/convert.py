@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ..position import Position
-
 
 def take_over(layer, other: nn.MultiheadAttention) -> None:
     """Copy the weights of ``other`` into ``layer``, a MultiHeadAttention.
@@ -53,5 +51,5 @@ def differences(layer, other: nn.MultiheadAttention):
         yield "they add a key of their own (add_bias_kv or add_zero_attn)"
     if layer.g is not None:
         yield "this layer has a gate"
-    if type(layer.position) is not Position:
+    if layer.position.in_layers:
         yield f"this layer has {layer.position}"

@@ -92,12 +92,12 @@ class MultiHeadAttention(nn.Module):
 
     def source(self, x: Tensor, context: Tensor | None) -> Tensor:
         """What keys and values are made from, once the arguments are known to fit."""
-        check_tokens("x", "T", x, self.q)
+        check_vectors("x", "T", x, self.q)
         if context is None and self.d_context is not None:
             raise ValueError(f"context must be given: [B, S, {self.d_context}]")
         if context is None:
             return x
-        check_tokens("context", "S", context, self.k)
+        check_vectors("context", "S", context, self.k)
         if len(context) != len(x):
             raise ValueError(f"context has {len(context)} examples and x has {len(x)}")
         if self.position.in_layers:
@@ -219,7 +219,7 @@ def checked_position(position: Position | None) -> Position:
     return position
 
 
-def check_tokens(name: str, axis: str, x: Tensor, layer: nn.Linear) -> None:
+def check_vectors(name: str, axis: str, x: Tensor, layer: nn.Linear) -> None:
     if x.ndim != 3 or x.shape[-1] != layer.in_features:
         raise ValueError(f"{name} must be [B, {axis}, {layer.in_features}], got {list(x.shape)}")
     if x.dtype != layer.weight.dtype and not torch.is_autocast_enabled(x.device.type):

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..masks import Causal, Dense, Mask
+from ..api import as_mask
+from ..masks import Causal, Mask
 from ..position import Position, Rotary
 from .heads import MultiHeadAttention, check_mask, positions, whole
 
@@ -97,9 +98,7 @@ class TinyLM(nn.Module):
         ``mask`` and ``at`` are for the first T - 1 tokens, those that are read.
         """
         tokens = checked_tokens(tokens, self.embedding.num_embeddings)
-        logits = self(tokens[:, :-1], mask, at=at).float()
-        nats = nn.functional.cross_entropy(logits.mT, tokens[:, 1:], reduction="none")
-        return nats / math.log(2)
+        return bits(self(tokens[:, :-1], mask, at=at), tokens[:, 1:])
 
     @classmethod
     def trained(cls) -> TinyLM:
@@ -121,13 +120,10 @@ class TinyLM(nn.Module):
         return model.eval()
 
 
-def as_mask(mask) -> Mask:
-    """A mask as it is, a boolean matrix as a mask that can be combined."""
-    if isinstance(mask, Mask):
-        return mask
-    if not isinstance(mask, Tensor | np.ndarray):
-        raise TypeError(f"mask must be a Mask or a boolean array, got {type(mask).__name__}")
-    return Dense(mask)
+def bits(logits: Tensor, tokens: Tensor) -> Tensor:
+    """What each token costs under the logits before it [B, T, vocab]: bits [B, T]."""
+    nats = nn.functional.cross_entropy(logits.float().mT, tokens, reduction="none")
+    return nats / math.log(2)
 
 
 def checked_tokens(tokens: Tensor, vocab: int) -> Tensor:

@@ -19,7 +19,7 @@ import record
 import text
 import torch
 from torch import Tensor
-from train import LSTM, fit, multiply_adds, rival, size
+from train import LSTM, contest, fit, multiply_adds, size
 
 from attnlearn.nn import TinyLM
 from attnlearn.position import Rotary
@@ -54,14 +54,7 @@ def measure(quick: bool) -> tuple[tuple, dict]:
 
 
 def makers() -> dict[str, Callable]:
-    """The Transformer, and the LSTMs with as many parameters and as many multiply-adds."""
-    ours = transformer()
-    operations = partial(multiply_adds, length=CONTEXT)
-    return {
-        "transformer": transformer,
-        "lstm_equal_parameters": partial(LSTM, VOCAB, rival(size, size(ours), VOCAB)),
-        "lstm_equal_compute": partial(LSTM, VOCAB, rival(operations, operations(ours), VOCAB)),
-    }
+    return contest(transformer, VOCAB, CONTEXT)
 
 
 def transformer() -> TinyLM:

@@ -8,14 +8,13 @@ more pairs, and no filler. One model of each kind learns all of it, from the sam
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from time import process_time
 
 import record
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from train import LSTM, fit, multiply_adds, rival, size
+from train import contest, fit, multiply_adds, size
 
 from attnlearn.nn import TinyLM
 from attnlearn.position import Rotary
@@ -33,6 +32,7 @@ SEEDS = 0, 1, 2
 
 def measure(quick: bool) -> tuple[tuple, dict]:
     steps, seeds = (2, SEEDS[:1]) if quick else (STEPS, SEEDS)
+    sides = contest(transformer, VOCAB, LONGEST)
     figures = {
         "task": {
             "keys": KEYS,
@@ -47,20 +47,9 @@ def measure(quick: bool) -> tuple[tuple, dict]:
             "batch": BATCH,
             "checkpoints": checkpoints(steps),
         },
-        "models": {name: compare(name, make, steps, seeds) for name, make in makers().items()},
+        "models": {name: compare(name, make, steps, seeds) for name, make in sides.items()},
     }
     return seeds, figures
-
-
-def makers() -> dict[str, Callable]:
-    """The Transformer, and the LSTMs with as many parameters and as many multiply-adds."""
-    ours = transformer()
-    operations = partial(multiply_adds, length=LONGEST)
-    return {
-        "transformer": transformer,
-        "lstm_equal_parameters": partial(LSTM, VOCAB, rival(size, size(ours), VOCAB)),
-        "lstm_equal_compute": partial(LSTM, VOCAB, rival(operations, operations(ours), VOCAB)),
-    }
 
 
 def transformer() -> TinyLM:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from time import process_time
 import torch
 
 from attnlearn.bench import host
+from attnlearn.evidence import commit
 
 ROOT = Path(__file__).resolve().parents[2]
 EVIDENCE = ROOT / "book" / "evidence"
@@ -35,7 +35,7 @@ def main(name: str, about: str, measure: Callable, argv: list[str] | None = None
     record = {
         "name": name,
         "command": " ".join(["python", f"book/experiments/{name}.py", *(argv or sys.argv[1:])]),
-        **commit(),
+        **commit("attnlearn/*.py", "book/experiments"),
         "date": host()["date"],
         "host": host(),
         "seeds": list(seeds),
@@ -48,22 +48,6 @@ def main(name: str, about: str, measure: Callable, argv: list[str] | None = None
         target.parent.mkdir(exist_ok=True)
         target.write_text(json.dumps(record, indent=1) + "\n")
     return record
-
-
-def commit() -> dict:
-    """The commit of the tree, and whether code differs from it; None outside a repository."""
-    head = git("rev-parse", "HEAD")
-    changed = git("status", "--porcelain", "--", "attnlearn/*.py", "book/experiments")
-    return {"commit": head or None, "changed": bool(changed or not head)}
-
-
-def git(*arguments: str) -> str:
-    """What git answers about the tree, or nothing."""
-    try:
-        done = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True)
-    except FileNotFoundError:  # no git here
-        return ""
-    return done.stdout.strip()
 
 
 def rounded(x):

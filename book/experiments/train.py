@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from bisect import bisect
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from attnlearn.nn import TinyLM
+from attnlearn.nn.model import bits
 
 
 def fit(model: nn.Module, loss: Callable[[], Tensor], steps: int, lr: float, watch=None) -> None:
@@ -59,8 +61,7 @@ class LSTM(nn.Module):
         return self.cells(self.embedding(tokens))[0] @ self.embedding.weight.T
 
     def bits(self, tokens: Tensor) -> Tensor:
-        nats = nn.functional.cross_entropy(self(tokens[:, :-1]).mT, tokens[:, 1:], reduction="none")
-        return nats / math.log(2)
+        return bits(self(tokens[:, :-1]), tokens[:, 1:])
 
 
 def size(model: nn.Module) -> int:
@@ -79,6 +80,16 @@ def multiply_adds(model: TinyLM | LSTM, length: int) -> float:
         return matrices
     layers, width = len(model.blocks), model.embedding.embedding_dim
     return matrices + layers * 2 * width * (length + 1) / 2
+
+
+def contest(transformer: Callable, vocab: int, length: int) -> dict[str, Callable]:
+    """What makes each side: the Transformer, LSTMs of as many parameters and multiply-adds."""
+    ours, operations = transformer(), partial(multiply_adds, length=length)
+    return {
+        "transformer": transformer,
+        "lstm_equal_parameters": partial(LSTM, vocab, rival(size, size(ours), vocab)),
+        "lstm_equal_compute": partial(LSTM, vocab, rival(operations, operations(ours), vocab)),
+    }
 
 
 def rival(cost: Callable[[LSTM], float], target: float, vocab: int) -> int:
