@@ -30,8 +30,9 @@ MINUS_INF = {torch.float32: (torch.int32, -(2**23)), torch.float64: (torch.int64
 # Queries and keys of a tile. Large tiles lose less time between tiles, small ones follow a band
 # or a document more closely, and the flat one suits a few queries over a long cache.
 SIZES = (256, 512), (256, 256), (128, 128), (16, 4096)
-VISIT = 2**15  # what a visit costs besides its scores, counted in scores
+VISIT = 2**14  # what a visit costs besides its scores, counted in scores
 LARGEST = 2**21  # scores of one tile over all heads: 8 MB in float32
+REMEMBERED = 16  # answers of a mask to partial tiles: a window needs a few, other masks none
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, scale: float) -> Tensor:
@@ -83,8 +84,8 @@ def forward(q, k, v, tiles: Tiles, scale: float) -> tuple[Tensor, Tensor]:
         m = qa.new_full((*qa.shape[:-1], 1), torch.finfo(qa.dtype).min)
         l = torch.zeros_like(m)
         acc = qa.new_zeros(*qa.shape[:-1], v.shape[-1])
-        for cols, visible in visits:
-            s = scores(qa, fold(k, cols, k), visible, q)
+        for cols, hidden in visits:
+            s = scores(qa, fold(k, cols, k), hidden, q)
             higher = torch.maximum(m, s.amax(-1, keepdim=True))
             shrink = exp_(m - higher)
             p = exp_(s.sub_(higher))
@@ -105,9 +106,9 @@ def backward(q, k, v, o, lse, do, tiles: Tiles, scale: float) -> tuple[Tensor, .
         oa, doa, lse_a = (fold(x, rows, k) for x in (o, do, lse))
         delta = (oa * doa).sum(-1, keepdim=True)  # the weighted mean of dp, since weights sum to 1
         dqa = torch.zeros_like(qa)
-        for cols, visible in visits:
+        for cols, hidden in visits:
             kb, vb = fold(k, cols, k), fold(v, cols, k)
-            p = exp_(scores(qa, kb, visible, q).sub_(lse_a))
+            p = exp_(scores(qa, kb, hidden, q).sub_(lse_a))
             dp = torch.bmm(doa, vb.mT)
             ds = dp.sub_(delta).mul_(p)
             dqa.baddbmm_(ds, kb)
@@ -117,22 +118,13 @@ def backward(q, k, v, o, lse, do, tiles: Tiles, scale: float) -> tuple[Tensor, .
     return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
 
 
-def scores(qa: Tensor, kb: Tensor, visible: Tensor | None, q: Tensor) -> Tensor:
+def scores(qa: Tensor, kb: Tensor, hidden: tuple | None, q: Tensor) -> Tensor:
     """The scores of a tile, with -inf for the keys that a query may not see."""
     s = torch.bmm(qa, kb.mT)
-    if visible is not None:
-        hide_(unfold(s, q), visible)
+    if hidden is not None:
+        keep, low = hidden
+        unfold(s, q).view(keep.dtype).bitwise_and_(keep).bitwise_or_(low)
     return s
-
-
-def hide_(s: Tensor, visible: Tensor) -> None:
-    """-inf in place of what is not visible, by bits.
-
-    On a CPU ``torch.where`` takes longer than the product that made the scores.
-    """
-    whole, bits_of_inf = MINUS_INF[s.dtype]
-    keep = -visible.to(whole)  # all ones, or all zeros
-    s.view(whole).bitwise_and_(keep).bitwise_or_(~keep & bits_of_inf)
 
 
 def exp_(x: Tensor) -> Tensor:
@@ -162,11 +154,11 @@ class Tiles:
     """The tiles to visit, at the size that suits the mask.
 
     Iterating gives the rows of each tile of queries, with an iterator over its visits: the columns
-    of a tile of keys, and what is visible there, or None for everything.
+    of a tile of keys, and what ``hidden`` says of it, or None if nothing is.
     """
 
     def __init__(self, mask: Mask, q: Tensor, k: Tensor):
-        self.mask, self.device = mask, q.device
+        self.mask, self.device, self.dtype, self.known = mask, q.device, wide(q), {}
         self.T, self.S = q.shape[-2], k.shape[-2]
         self.heads = math.prod(q.shape[:-2])
         self.bq, self.bk, self.kind = 1, 1, ()
@@ -196,5 +188,19 @@ class Tiles:
         for b in np.flatnonzero(kind != EMPTY):
             cols = slice(b * self.bk, min((b + 1) * self.bk, self.S))
             j = np.arange(cols.start, cols.stop)[None, :]
-            whole = kind[b] == FULL
-            yield cols, None if whole else torch.tensor(self.mask(i, j), device=self.device)
+            yield cols, None if kind[b] == FULL else self.hidden(i, j)
+
+    def hidden(self, i, j) -> tuple[Tensor, Tensor]:
+        """What turns scores into -inf where the mask hides: bits to keep, and bits to set.
+
+        On a CPU ``torch.where`` takes longer than the product that made the scores. A mask that
+        depends on i - j alone answers alike on every tile of a diagonal, and is asked once.
+        """
+        tile = i[0, 0] - j[0, 0], len(i), j.size
+        if tile not in self.known:
+            whole, minus_inf = MINUS_INF[self.dtype]
+            keep = -torch.tensor(self.mask(i, j), device=self.device).to(whole)  # all ones, or none
+            if not self.mask.relative or len(self.known) == REMEMBERED:
+                return keep, ~keep & minus_inf
+            self.known[tile] = keep, ~keep & minus_inf
+        return self.known[tile]

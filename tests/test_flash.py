@@ -14,9 +14,12 @@ from attnlearn import (
     FULL,
     PARTIAL,
     Causal,
+    Chunked,
     Dilated,
     Full,
+    Global,
     PerHead,
+    Prefix,
     Window,
     flash,
     padding,
@@ -318,6 +321,38 @@ def test_only_partial_tiles_are_evaluated(small_tiles):
     flash.attention(q, k, v, Noted(60), 1.0)
     assert len(Noted.asked) == len(set(Noted.asked)) == np.count_nonzero(kind == PARTIAL)
     assert all(some and not every for _, _, some, every in Noted.asked)
+
+
+@pytest.mark.parametrize(
+    ("mask", "relative"),
+    [
+        (Full(), True),
+        (Causal() & Window(5), True),
+        (~(Causal() | Dilated(3)).shift(2), True),
+        (PerHead([Causal(), Window(3)]), True),
+        (Window([3, 9]), True),
+        (Causal() | Prefix(3), False),
+        (Window(4) | Global(2), False),
+        (Chunked(4), False),
+        (Noted(60), False),
+    ],
+    ids=repr,
+)
+def test_masks_know_whether_they_depend_on_the_distance_alone(mask, relative):
+    assert mask.relative is relative
+    if relative:
+        i, j = np.arange(6)[:, None], np.arange(9)[None, :]
+        np.testing.assert_array_equal(mask(i, j), mask(i + 40, j + 40))
+
+
+def test_a_mask_of_distances_is_asked_once_for_each_diagonal(small_tiles, monkeypatch):
+    monkeypatch.setattr(Noted, "relative", True)
+    q, k, v = draw((1,), 2, 2, 160, 160, 4, 4)
+    Noted.asked.clear()
+    o = flash.attention(q, k, v, Noted(60), 1.0)
+    first = [(i, j) for i, j, *_ in Noted.asked]
+    assert len({i - j for i, j in first}) == len(first)
+    torch.testing.assert_close(o, flash.attention(q, k, v, Window(60), 1.0))
 
 
 def test_tiles_fit_the_mask_and_the_heads():

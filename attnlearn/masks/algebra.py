@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,12 @@ class Mask:
     """A predicate on positions; subclasses are frozen dataclasses that define ``__call__``."""
 
     __array_ufunc__ = None  # an array to the left of & or | must not try to combine elementwise
+    relative: ClassVar[bool] = False  # does the answer depend on i - j alone?
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        if "__call__" in vars(cls) and "relative" not in vars(cls):
+            cls.relative = False  # another rule: what its parent says of itself need not hold
 
     def __call__(self, i: Any, j: Any) -> Any:
         """May the query at ``i`` see the key at ``j``? Numbers, or arrays [T, 1] and [1, S]."""
@@ -134,12 +140,18 @@ class Mask:
         keep(self, **{name: converted(value, frozen) for name, value in state.items()})
 
 
+def made_of_relative(mask: Mask) -> bool:
+    """Does the answer of every part depend on i - j alone?"""
+    return all(part.relative for part in parts(mask))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class And(Mask):
     """Both."""
 
     a: Mask
     b: Mask
+    relative = property(made_of_relative)
 
     def __call__(self, i, j):
         return self.a(i, j) & self.b(i, j)
@@ -157,6 +169,7 @@ class Or(Mask):
 
     a: Mask
     b: Mask
+    relative = property(made_of_relative)
 
     def __call__(self, i, j):
         return self.a(i, j) | self.b(i, j)
@@ -173,6 +186,7 @@ class Not(Mask):
     """The opposite."""
 
     a: Mask
+    relative = property(made_of_relative)
 
     def __call__(self, i, j):
         return self.a(i, j) ^ True  # ~True is -2 when i and j are plain integers
@@ -190,6 +204,7 @@ class Shift(Mask):
 
     a: Mask
     n: Any
+    relative = property(made_of_relative)
 
     def __post_init__(self):
         keep(self, n=whole(self.n, "shift: n", None))

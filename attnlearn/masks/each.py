@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .algebra import Mask
+from .algebra import Mask, made_of_relative
 from .fields import frozen, keep, plain
 from .rules import Prefix
 
@@ -20,6 +20,7 @@ class PerExample(Mask):
     masks: tuple[Mask, ...]
     which: Any = field(init=False, repr=False)
     axes: ClassVar[tuple[int, ...]] = (-1, 1, 1, 1)
+    relative = property(made_of_relative)
 
     def __post_init__(self):
         masks = self.masks

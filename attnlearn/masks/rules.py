@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from .algebra import Mask, verdict
 from .fields import keep, whole
@@ -12,6 +12,8 @@ from .fields import keep, whole
 @dataclass(frozen=True, eq=False, repr=False)
 class Full(Mask):
     """Everyone sees everyone."""
+
+    relative: ClassVar[bool] = True
 
     def __call__(self, i, j):
         return (i == i) & (j == j)
@@ -23,6 +25,8 @@ class Full(Mask):
 @dataclass(frozen=True, eq=False, repr=False)
 class Causal(Mask):
     """No looking at the future: ``j <= i``."""
+
+    relative: ClassVar[bool] = True
 
     def __call__(self, i, j):
         return j <= i
@@ -40,6 +44,7 @@ class Window(Mask):
     """
 
     size: Any
+    relative: ClassVar[bool] = True
 
     def __post_init__(self):
         keep(self, size=whole(self.size, "Window: size", 1))
@@ -94,6 +99,7 @@ class Dilated(Mask):
     make it fast."""
 
     step: Any
+    relative: ClassVar[bool] = True
 
     def __post_init__(self):
         keep(self, step=whole(self.step, "Dilated: step", 1))
