@@ -287,6 +287,20 @@ def test_equal_tiles_are_stored_once():
         assert len(tiles.tiles(mask, 1024, 1024, 64, 64, "cpu").seen) == patterns
 
 
+def test_a_mask_of_distances_is_asked_once_for_each_diagonal():
+    class Noted(Dilated):
+        relative = True
+        asked = 0
+
+        def __call__(self, i, j):
+            Noted.asked += np.size(i) > 1
+            return super().__call__(i, j)
+
+    found = tiles.tiles(Noted(3), 1024, 1024, 64, 64, "cpu")
+    assert len(found.pattern) == 16 * 16
+    assert Noted.asked == 31
+
+
 def test_the_map_costs_no_matrix():
     class Noted(Window):
         largest = 0

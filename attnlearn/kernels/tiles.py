@@ -83,13 +83,28 @@ def patterns(mask, kind, T, S, bq, bk) -> tuple[np.ndarray, np.ndarray]:
     """The number of each PARTIAL tile's pattern, and the patterns: never the T x S matrix."""
     number = np.full(kind.shape, -1, np.int32)
     known: dict[bytes, int] = {}
-    for a, b in np.argwhere((kind == PARTIAL).any((0, 1))):
-        i = np.arange(a * bq, min((a + 1) * bq, T))[:, None] + S - T
-        j = np.arange(b * bk, min((b + 1) * bk, S))[None, :]
+    for a, b in asked(mask, kind, T, S, bq, bk):
+        i = np.arange(a[0] * bq, min((a[0] + 1) * bq, T))[:, None] + S - T
+        j = np.arange(b[0] * bk, min((b[0] + 1) * bk, S))[None, :]
         seen = np.zeros((*kind.shape[:2], bq, bk), bool)
         seen[..., : i.size, : j.size] = mask(i, j)
-        for z in np.argwhere(kind[:, :, a, b] == PARTIAL):
+        for z in np.argwhere(kind[:, :, a[0], b[0]] == PARTIAL):
             bits = np.packbits(seen[tuple(z)]).tobytes()
             number[(*z, a, b)] = known.setdefault(bits, len(known))
     packed = np.frombuffer(b"".join(known), np.uint8)
     return number, np.unpackbits(packed).astype(bool).reshape(-1, bq, bk)
+
+
+def asked(mask, kind, T, S, bq, bk):
+    """The PARTIAL tiles (a, b), together where the mask answers alike, so that one stands for all.
+
+    A mask that depends on i - j alone does so along a diagonal, on tiles of one size.
+    """
+    a, b = np.nonzero((kind == PARTIAL).any((0, 1)))
+    if not mask.relative:
+        return zip(a[:, None], b[:, None], strict=True)
+    rows, cols = np.minimum(bq, T - a * bq), np.minimum(bk, S - b * bk)
+    alike = np.lexsort((cols, rows, a * bq - b * bk))
+    keys = np.stack((a * bq - b * bk, rows, cols), -1)[alike]
+    cuts = np.flatnonzero((keys[1:] != keys[:-1]).any(-1)) + 1
+    return zip(np.split(a[alike], cuts), np.split(b[alike], cuts), strict=True) if len(a) else ()
