@@ -25,7 +25,7 @@ from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 from triton.runtime.errors import OutOfResources
 
-from . import kernels, native
+from . import kernels, native, quant
 from .evidence import commit
 from .kernels import launch
 from .masks import Causal, Full, Mask, Window
@@ -50,7 +50,8 @@ def measure(figures: dict) -> None:
         for D in (64, 128):
             for mask in (Full(), Causal()):
                 speeds += [speed(kind, D, mask, N) for N in LENGTHS]
-    figures["goals"] = goals(speeds, band, wrong)
+    figures["int8"] = small = [int8(D, mask) for D in (64, 128) for mask in (Full(), Causal())]
+    figures["goals"] = goals(speeds, band, wrong, small)
 
 
 def speed(kind: str, D: int, mask: Mask, N: int) -> dict:
@@ -90,6 +91,27 @@ def window() -> dict:
     return {"mask": repr(BAND), "N": N, "width": D, "ms": took, "times_as_fast": times}
 
 
+def int8(D: int, mask: Mask) -> dict:
+    """Scores in integers against our own kernel in bfloat16: alone, and with the quantising."""
+    N = max(LENGTHS)
+    q, k, v = inputs(N, D, torch.bfloat16)
+    q8, k8 = quant.quantize(q), quant.quantize(quant.smooth(k)[0])
+    how = {"q_scale": q8.by_token(), "k_scale": k8.by_token(), "mask": mask, "scale": D**-0.5}
+    small = partial(kernels.integers, q8.integers(), k8.integers(), **how)
+    took = {
+        "bf16": milliseconds(partial(ours, mask), [q, k, v], "forward"),
+        "kernel": milliseconds(small, [v], "forward"),
+        # No CUDA graph, as it asks the GPU whether all numbers are finite.
+        "with quantising": triton.testing.do_bench(
+            lambda: quant.attention(q, k, v, mask, impl="triton"), return_mode="median"
+        ),
+    }
+    times = {name: took["bf16"] / took[name] for name in ("kernel", "with quantising")}
+    line = {"width": D, "mask": repr(mask), "N": N, "ms": took, "times_as_fast": times}
+    print(json.dumps(line), flush=True)
+    return line
+
+
 def errors(dtype: torch.dtype, D: int, mask: Mask) -> list[dict]:
     """The largest error against float64, as a part of the largest number, and PyTorch's own."""
     qkv = [x[:1, :4].contiguous() for x in inputs(1000, D, dtype)]
@@ -110,7 +132,7 @@ def errors(dtype: torch.dtype, D: int, mask: Mask) -> list[dict]:
     return lines
 
 
-def goals(speeds: list[dict], band: dict, wrong: list[dict]) -> list[dict]:
+def goals(speeds: list[dict], band: dict, wrong: list[dict], small: list[dict]) -> list[dict]:
     """What the kernels should reach on a Hopper GPU: the least of a group against its goal."""
 
     def least(kind: str, width: int, mask: Mask | None = None, shortest: int = 0) -> float | None:
@@ -132,6 +154,13 @@ def goals(speeds: list[dict], band: dict, wrong: list[dict]) -> list[dict]:
             sum(line["met"] for line in wrong) / len(wrong),
             1,
         ),
+        **{
+            f"INT8 forward, width {D}: times as fast as our bf16": (
+                min(x["times_as_fast"]["kernel"] for x in small if x["width"] == D),
+                1.15,
+            )
+            for D in (64, 128)
+        },
     }
     return [
         {
@@ -179,7 +208,7 @@ def milliseconds(f: Callable, qkv: list[Tensor], kind: str) -> float | None:
         back = partial(torch.autograd.grad, o, qkv, do, retain_graph=True)
         return triton.testing.do_bench(back, return_mode="median")
     except (RuntimeError, OutOfResources) as error:
-        if isinstance(f, partial) and f.func is ours:
+        if isinstance(f, partial) and f.func in (ours, kernels.integers):
             raise
         print(f"not measured: {f}: {error}", file=sys.stderr)
         return None

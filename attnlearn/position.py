@@ -35,6 +35,14 @@ class Position(nn.Module):
         """k [B, Hk, S, D] -> [B, Hk, S, D or more]; called in every layer."""
         return k
 
+    def kept(self, k: Tensor, at: Tensor) -> Tensor:
+        """``keys`` for a cache: later queries will see them, so only their own positions count."""
+        return self.keys(k, at)
+
+    def extra(self, dtype: torch.dtype) -> int:
+        """How many entries queries and keys of this type gain."""
+        return 0
+
     def get_extra_state(self) -> Tensor:
         return note(repr(self))
 
@@ -106,6 +114,10 @@ class Alibi(Position):
     keys, less slope · j, which is a product of a number of q and a number of k. For causal masks:
     a key in the future would be rewarded. Half types, in which bfloat16 holds whole numbers up to
     256 only, take two entries: steps of 256, and the rest.
+
+    Positions count back from the last key, so that numbers are small. Keys in a cache count from
+    the first, as the last is not known yet: at a position p float32 scores are rounded in steps of
+    about slope · p / 10⁷, and half types end at 65,535.
     """
 
     in_layers = True
@@ -113,16 +125,27 @@ class Alibi(Position):
     def queries(self, q, at):
         heads, T, D = q.shape[-3:]
         slope = slopes(heads).to(q)[:, None, None] * D**0.5  # undoes the scale 1/√D
-        entries = 2 if q.dtype.itemsize == 2 else 1
-        return torch.cat((q, slope.expand(*q.shape[:-3], heads, T, entries)), -1)
+        return torch.cat((q, slope.expand(*q.shape[:-3], heads, T, self.extra(q.dtype))), -1)
 
     def keys(self, k, at):
-        at = over_heads(at, k).long()
-        back = at - at.amax(-1, keepdim=True) if at.numel() else at  # from the last: small numbers
-        rest = back.fmod(256)
-        entries = (back - rest, rest) if k.dtype.itemsize == 2 else (back,)
+        at = at.long()
+        return self.told(k, at - at.amax(-1, keepdim=True) if at.numel() else at)
+
+    def kept(self, k, at):
+        if k.dtype.itemsize == 2 and at.numel() and at.max() >= 2**16:
+            raise ValueError(f"{k.dtype} holds positions to 65,535, got {at.max()}: use float32")
+        return self.told(k, at.long())
+
+    def told(self, k, at):
+        """Keys with their positions as further entries."""
+        at = over_heads(at, k)
+        rest = at.fmod(256)
+        entries = (at - rest, rest) if self.extra(k.dtype) == 2 else (at,)
         columns = torch.stack(entries, -1).to(k)
         return torch.cat((k, columns.expand(*k.shape[:-1], len(entries))), -1)
+
+    def extra(self, dtype):
+        return 2 if dtype.itemsize == 2 else 1
 
 
 def sinusoids(at: Tensor, width: int, base: float = 10000.0) -> Tensor:

@@ -24,6 +24,9 @@ LENGTH = 300  # masks that hold arrays are made for so many positions
 
 IDS = np.repeat(np.arange(6), [1, 40, 59, 100, 30, 70])
 TORN = np.arange(LENGTH) // 7 % 3
+# A ring of 40 slots, turned by 11: the last ones are empty.
+RING = np.where(np.arange(LENGTH) < 40, (np.arange(LENGTH) + 11) % 40, -1)
+MIXED = np.random.RandomState(0).permutation(LENGTH)
 
 # Masks that are the same for every example and head.
 MASKS = [
@@ -40,6 +43,7 @@ MASKS = [
     Document(TORN) | Window(2),
     Causal() & (Window(3) | Global(1) | RandomBlocks(8, 1, seed=0, length=LENGTH)),
     Causal().shift(-3),
+    (Causal() & Window(30)).gather(RING),
     ~Full(),
 ]
 
@@ -49,6 +53,7 @@ SPREAD = [
     padding([0, 300]) & Causal(),
     Causal().shift([-2, 1]) & padding([4, 6]),
     Document(np.stack([IDS, TORN])),
+    (Causal() & Document(IDS)).gather(np.stack([RING, MIXED])),
     PerExample((Causal(), Window(3))),
     PerHead((Causal(), Full(), Window(2), Causal() | Prefix(3))),
     RandomBlocks(4, 1, seed=[0, 1, 2, 3], length=LENGTH) | Window(2),

@@ -18,7 +18,7 @@ from attnlearn import Causal
 from attnlearn.kernels import launch, sizes
 
 NAMES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
-NAMES |= {torch.int32: "i32", torch.bool: "i1"}
+NAMES |= {torch.int8: "i8", torch.int32: "i32", torch.bool: "i1"}
 
 
 def signature(x):
@@ -75,23 +75,26 @@ class Compiled:
         return {
             "kernel": self.kernel.__name__,
             "capability": self.target.arch,
-            "dtype": NAMES[args[0].dtype],
+            "dtype": NAMES[args[2].dtype],  # of v: queries and keys may be integers
             "D": args[0].shape[-1],
             "shared": self.made.metadata.shared,
             "wgmma": asm["ptx"].count("wgmma.mma_async"),
             "mma": asm["ptx"].count("mma.sync"),
+            "int8": asm["ptx"].count(".s32.s8.s8"),
             "prefetched": asm["ttgir"].count("ttg.async_copy_global_to_local"),
             "cubin": len(asm["cubin"]),
         }
 
 
 def everything(dtype, D: int, capability: int) -> None:
-    """Forward and backward at one head width, as far as the compiler."""
+    """Every kernel at one head width, as far as the compiler."""
     q = torch.zeros(1, 2, 256, D, dtype=dtype)
     k = v = torch.zeros(1, 1, 256, D, dtype=dtype)
+    scales = torch.ones(1, 2, 256), torch.ones(1, 1, 256)
     with pretend(capability):
         o, lse = launch.forward(q, k, v, Causal(), 0.5)
         launch.backward(q, k, v, o, lse, o, Causal(), 0.5)
+        launch.integers(q.to(torch.int8), k.to(torch.int8), v, *scales, Causal(), 0.5)
 
 
 @contextmanager
@@ -99,12 +102,12 @@ def pretend(capability: int):
     """Kernels compile instead of running, and tiles are those of a GPU."""
     gpu = SimpleNamespace(device=SimpleNamespace(type="cuda"))
     with ExitStack() as stack:
-        for name in ("forward_kernel", "queries_kernel", "keys_kernel"):
+        for name in ("forward_kernel", "queries_kernel", "keys_kernel", "int8_kernel"):
             compiled = Compiled(getattr(launch, name), capability)
             stack.enter_context(patch.object(launch, name, compiled))
 
         def size(kernel, q, v):
-            return sizes.size(kernel, SimpleNamespace(**vars(gpu), dtype=q.dtype, shape=q.shape), v)
+            return sizes.size(kernel, SimpleNamespace(**vars(gpu), shape=q.shape), v)
 
         stack.enter_context(patch.object(launch, "size", size))
         answer = divmod(capability, 10)

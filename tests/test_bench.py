@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from attnlearn import EMPTY, bench
+from attnlearn.bench import __main__ as every
+from attnlearn.bench import exact, serving
 
 FIGURE = {
     "name": str,
@@ -42,11 +44,14 @@ def test_the_file_has_every_figure(quick):
         *["memory"] * 2,
         *["long"] * 2,
         *["map"] * 2,
+        *["decode", "append", "append", "paged", "paged", "int4"],
+        *["int8"] * 4,
+        *["int4"] * 4,
     ]
     for f in report["figures"]:
         assert set(f) == set(FIGURE)
         assert all(isinstance(f[key], kind) for key, kind in FIGURE.items())
-        assert f["unit"] in ("x", "s", "MB")
+        assert f["unit"] in ("x", "s", "MB", "")
         assert min(f["runs"]) <= f["median"] <= max(f["runs"])
         assert min(f["runs"]) > 0 or f["unit"] == "MB"
 
@@ -65,7 +70,7 @@ def test_the_table_has_a_line_for_each_figure(quick):
     for text, f in zip(lines, report["figures"], strict=True):
         assert text.startswith(f["name"])
         assert text.endswith(f["what"])
-    assert progress.count("measuring") == 13
+    assert progress.count("measuring") == 18
 
 
 def test_a_goal_is_met_by_the_median():
@@ -90,12 +95,13 @@ def test_memory_is_that_of_the_call():
 
 
 def test_the_full_run_has_the_goals():
-    steps = bench.steps(1, 5)
+    steps = every.steps(1, 5)
     assert steps[0].args == (2048, 5)
-    assert sum(step.func is bench.sparse_versus_flex for step in steps) <= 1
-    assert steps[-1].args == (131072,)
+    assert sum(step.func is exact.sparse_versus_flex for step in steps) <= 1
+    assert steps[len(exact.steps(1, 5)) - 1].args == (131072,)
+    assert {step.func for step in steps} >= {serving.decoding, serving.integers}
 
 
 def test_the_sparse_band_hides_85_percent_of_the_tiles():
-    kept = bench.sparse(8192).blocks(8192, 8192, 256, 256) != EMPTY
+    kept = exact.sparse(8192).blocks(8192, 8192, 256, 256) != EMPTY
     assert 0.845 < 1 - kept.mean() < 0.855

@@ -10,9 +10,21 @@ import torch
 pytest.importorskip("triton", reason="Triton exists for Linux only")
 
 from cases import results
-from test_kernels import check, draw
+from test_kernels import check, check_integers, draw
 
-from attnlearn import Causal, Dense, Full, Window, attention, bench_gpu, flash, kernels, native
+from attnlearn import (
+    Causal,
+    Dense,
+    Full,
+    Window,
+    attention,
+    bench_gpu,
+    flash,
+    kernels,
+    native,
+    quant,
+)
+from attnlearn.quant import trial
 
 
 def gpu(test):
@@ -38,6 +50,27 @@ def test_every_width_fits_the_chip(dtype, D):
 @pytest.mark.parametrize("mask", [*cases.MASKS, *cases.SPREAD], ids=repr)
 def test_every_mask_in_tiles_of_the_usual_sizes(mask):
     check(mask, (2,), 4, 2, 300, 300, 64, 64, dtype=torch.bfloat16, scale=0.125)
+
+
+@gpu
+@pytest.mark.parametrize(("dtype", "D"), WIDTHS, ids=str)
+def test_integers_of_every_width(dtype, D):
+    for mask in (Causal() & Window(300), Full()):
+        check_integers(mask, (2,), 4, 2, 700, 900, D, D, dtype=dtype, scale=D**-0.5)
+
+
+@gpu
+@pytest.mark.parametrize("mask", [*cases.MASKS, *cases.SPREAD], ids=repr)
+def test_integers_in_tiles_of_the_usual_sizes(mask):
+    check_integers(mask, (2,), 4, 2, 300, 300, 64, 64, dtype=torch.float16, scale=0.125)
+
+
+@gpu
+@pytest.mark.parametrize(("bits", "goal"), [(8, 0.999), (4, 0.98)])
+def test_integers_with_channels_far_from_zero(bits, goal):
+    qkv = [x.to("cuda") for x in trial.biased(0)]
+    got = quant.attention(*(x.bfloat16() for x in qkv), bits=bits, impl="triton")
+    assert trial.cosine(got, attention(*qkv, impl="dense")) >= goal
 
 
 @gpu
@@ -119,10 +152,12 @@ def test_the_file_has_every_figure(tmp_path):
     assert report["complete"]
     figures = report["figures"]
     assert len(figures["speed"]) == 8
+    assert [line["times_as_fast"]["kernel"] for line in figures["int8"]] == [1] * 4
     assert len(figures["errors"]) == 3 * 2 * 2 * 4
     assert all(line["met"] for line in figures["errors"])
     assert figures["window"]["times_as_fast"] == {"cudnn causal": 1, "flex compiled": 1}
-    assert [goal["met"] for goal in figures["goals"]] == [True, True, None, True, False, True]
+    met = [True, True, None, True, False, True, False, False]
+    assert [goal["met"] for goal in figures["goals"]] == met
 
 
 @pytest.mark.usefixtures("pretend")

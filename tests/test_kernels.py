@@ -37,6 +37,7 @@ from attnlearn import (
     kernels,
     padding,
     pick,
+    quant,
 )
 from attnlearn.kernels import launch, sizes, tiles
 
@@ -87,20 +88,19 @@ def test_masks_per_example_and_per_head(mask):
     check(mask, (2,), 4, 2, 20, 20, 8, 8)
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [
-        ((1,), 1, 1, 1, 1, 1, 1),
-        ((), 2, 2, 70, 20, 5, 7),  # the first queries come before every key
-        ((2,), 3, 1, 1, 70, 48, 80),
-        ((1,), 1, 1, 33, 65, 80, 3),
-        ((1,), 1, 1, 9, 9, 96, 96),
-        ((1,), 1, 1, 9, 9, 256, 200),
-        ((2, 2), 2, 1, 5, 6, 8, 6),
-        ((1,), 2, 1, 64, 64, 16, 16),
-    ],
-    ids=str,
-)
+ODD = [
+    ((1,), 1, 1, 1, 1, 1, 1),
+    ((), 2, 2, 70, 20, 5, 7),  # the first queries come before every key
+    ((2,), 3, 1, 1, 70, 48, 80),
+    ((1,), 1, 1, 33, 65, 80, 3),
+    ((1,), 1, 1, 9, 9, 96, 96),
+    ((1,), 1, 1, 9, 9, 256, 200),
+    ((2, 2), 2, 1, 5, 6, 8, 6),
+    ((1,), 2, 1, 64, 64, 16, 16),
+]
+
+
+@pytest.mark.parametrize("shape", ODD, ids=str)
 def test_odd_shapes(shape):
     check(Causal(), *shape)
 
@@ -249,6 +249,97 @@ def test_inputs_are_not_changed():
     assert all(torch.equal(a, b) for a, b in zip(qkv, before, strict=True))
 
 
+# Queries and keys in integers.
+
+# What the weights and the answer may lose in the dtype of the values.
+CLOSE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
+
+
+def check_integers(mask, *shape, dtype=torch.float32, scale=SCALE, **how):
+    """The same integers as ``quant.attention`` multiplies, so nearly the same answer."""
+    qkv = draw(*shape, dtype=dtype)
+    how = {"scale": scale} | how
+    got = quant.attention(*qkv, mask, impl="triton", **how)
+    want = quant.attention(*(x.float() for x in qkv), mask, **how)
+    assert got.dtype == dtype
+    torch.testing.assert_close(got.float(), want, rtol=CLOSE[dtype], atol=CLOSE[dtype])
+    if want.numel():
+        assert torch.equal((got == 0).all(-1), (want == 0).all(-1))  # rows that see nothing
+
+
+@pytest.mark.parametrize("mask", cases.MASKS, ids=repr)
+def test_integers_under_every_mask(mask, small_tiles):
+    check_integers(mask, (1,), 2, 1, 37, 41, 16, 12)
+
+
+@pytest.mark.parametrize("mask", cases.SPREAD, ids=repr)
+def test_integers_under_masks_per_example_and_per_head(mask):
+    check_integers(mask, (2,), 4, 2, 20, 20, 8, 8)
+
+
+@pytest.mark.parametrize("shape", ODD, ids=str)
+def test_integers_in_odd_shapes(shape):
+    check_integers(Causal(), *shape)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_integers_and_values_of_half_types(dtype):
+    check_integers(Causal() & Window(20), (1,), 2, 1, 70, 90, 32, 32, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "how", [{"bits": 4}, {"per": "block", "block": 16}, {"per": "tensor", "smooth": False}], ids=str
+)
+def test_integers_with_other_scales(how):
+    check_integers(Causal(), (2,), 2, 1, 40, 70, 16, 16, **how)
+
+
+@pytest.mark.parametrize("scale", [0, 1e-46, -1.0])
+def test_integers_times_a_scale(scale):
+    check_integers(Causal(), (1,), 1, 1, 9, 20, 8, 8, scale=scale)
+
+
+def test_integers_of_tiny_queries():
+    """A step so small that times the scale it is 0, and 0 times -inf is NaN."""
+    q, k, v = draw((1,), 1, 1, 9, 20, 8, 8)
+    got = quant.attention(q * 1e-38, k, v, Causal(), scale=1e-8, impl="triton")
+    torch.testing.assert_close(got, attention(q * 0, k, v, Causal()))
+
+
+def test_integers_that_do_not_fit_16_bits(small_tiles):
+    """The sum of 255 products of 127 by 127."""
+    q = torch.ones(1, 1, 3, 256, device=DEVICE)
+    k = torch.ones(1, 1, 40, 256, device=DEVICE)
+    q[..., 1], k[..., 1] = 0, 0  # all the same would be the code 1
+    k[..., 17, 0] = -1
+    v = torch.arange(40.0, device=DEVICE).view(1, 1, 40, 1)
+    for scale, want in ((1.0, (780 - 17) / 39), (-1.0, 17.0)):
+        got = quant.attention(q, k, v, scale=10 * scale, smooth=False, impl="triton")
+        torch.testing.assert_close(got, torch.full_like(got, want), rtol=1e-5, atol=0)
+
+
+def test_integers_in_views_and_of_nothing():
+    q, k, v = draw((2,), 2, 1, 9, 9, 8, 8)
+    pairs = torch.stack([k, v], -1)
+    views = q.mT.contiguous().mT, pairs[..., 0], pairs[..., 1]
+    want = quant.attention(q, k, v, Causal(), impl="triton")
+    assert torch.equal(quant.attention(*views, Causal(), impl="triton"), want)
+    codes = (x.to(torch.int8) for x in (q, k))
+    scales = torch.ones(2, 2, 9, device=DEVICE), torch.ones(2, 1, 9, device=DEVICE)
+    none = [x[:0] for x in (*codes, v, *scales)]
+    assert kernels.integers(*none, Causal(), SCALE).shape == (0, 2, 9, 8)
+
+
+@pytest.mark.parametrize("garbage", [np.nan, np.inf])
+def test_what_nobody_sees_reaches_no_integer(garbage):
+    mask = padding([9, 5]) & Causal()
+    q, k, v = draw((2,), 2, 1, 9, 9, 8, 8)
+    want = quant.attention(q, k, v, mask, impl="triton")
+    for x in (k, v):
+        x[1, :, 5:] = garbage
+    assert torch.equal(quant.attention(q, k, v, mask, impl="triton"), want)
+
+
 # The tile map: the work of the kernels, which can be counted.
 
 COUNTED = [
@@ -373,8 +464,9 @@ def test_a_named_implementation_never_falls_back(monkeypatch):
     ],
 )
 def test_what_does_not_fit_is_named(D, E, dtype, error, words):
-    with pytest.raises(error, match=words):
-        attention(*draw((1,), 1, 1, 3, 3, D, E, dtype=dtype), impl="triton")
+    for run in (attention, quant.attention):
+        with pytest.raises(error, match=words):
+            run(*draw((1,), 1, 1, 3, 3, D, E, dtype=dtype), impl="triton")
 
 
 def python(code, **env):
@@ -415,11 +507,13 @@ def test_every_kernel_compiles():
     done = python([str(HERE / "compile_kernels.py"), *COMPILED], PYTHONPATH=str(HERE.parent))
     assert done.returncode == 0, done.stderr
     compiled = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(compiled) == 3 * len(COMPILED)
+    assert len(compiled) == 4 * len(COMPILED)
     for made in compiled:
         assert made["cubin"] > 0
         assert made["shared"] <= SHARED[made["capability"]], made
         instruction = {80: "mma", 90: "wgmma"}[made["capability"]]
-        assert (made[instruction] > 0) == (made["dtype"] != "fp32"), made
+        # float32 takes no tensor cores; codes do, whatever the values are.
+        assert (made[instruction] > made["int8"]) == (made["dtype"] != "fp32"), made
+        assert (made["int8"] > 0) == (made["kernel"] == "int8_kernel"), made
         # The addresses come from a list; Triton's pipeline must take the loads all the same.
         assert made["prefetched"] > 0, made

@@ -63,6 +63,9 @@ def rows(mask, T, S):
         (Document([0, 0, 1, 1]), 2, 3, ["xx.", "..x"]),
         (Dense(np.eye(3, dtype=bool)), 3, 3, ["x..", ".x.", "..x"]),
         (Dense(np.eye(3, dtype=bool)), 1, 3, ["..x"]),  # its last row is the last query
+        (Causal().gather([2, -1, 0]), 3, 3, ["..x", "..x", "x.x"]),
+        (Causal().gather([4, 5, 2, 3]).shift(2), 1, 4, ["xxxx"]),  # a ring of the last four
+        (Document([0, 0, 1]).gather([2, 1, 0]), 3, 3, [".xx", ".xx", "x.."]),
         (Causal().shift(1), 3, 3, ["xx.", "xxx", "xxx"]),
         (Causal().shift(-1), 3, 3, ["...", "x..", "xx."]),
     ],
@@ -193,6 +196,15 @@ def test_single_rules_know_their_tiles_exactly(mask):
     assert (kind == tiles.any((2, 3)).astype(int) + tiles.all((2, 3))).all()
 
 
+def test_empty_slots_make_no_tile_full():
+    """By hand: nobody there, all there, one of two."""
+    slots = [-1, -1, 0, 1, 2, -1]
+    assert Full().gather(slots).blocks(2, 6, 2, 2).tolist() == [[EMPTY, FULL, PARTIAL]]
+    assert Prefix(2).gather(slots).blocks(2, 6, 2, 2).tolist() == [[EMPTY, FULL, EMPTY]]
+    two = Full().gather([slots, slots[::-1]]).blocks(2, 6, 2, 2)
+    assert two[:, 0, 0].tolist() == [[EMPTY, FULL, PARTIAL], [PARTIAL, FULL, EMPTY]]
+
+
 def test_tiles_of_a_long_window_are_few():
     kind = (Causal() & Window(4096)).blocks(131072, 131072, 128, 128)
     assert kind.shape == (1024, 1024)
@@ -304,6 +316,11 @@ def test_masks_combine_with_masks_only(other):
         (lambda: Window("3"), TypeError, "whole number"),
         (lambda: Window(True), TypeError, "whole number"),
         (lambda: Window(None), TypeError, "whole number"),
+        (lambda: Causal().gather([0.5]), TypeError, "gather: at must be whole numbers"),
+        (lambda: Causal().gather(3), ValueError, r"gather: at must be \[S\], or \[B, S\]"),
+        (lambda: Causal().gather([0, -2]), ValueError, "-1 where there is no key"),
+        (lambda: Causal().gather([0, 1]).dense(3, 3), ValueError, "holds 2 positions, got 3 keys"),
+        (lambda: Document([0, 1]).gather([2, 0]).dense(1, 2), ValueError, "2 ids, got 3 keys"),
         (lambda: Prefix(-1), ValueError, "Prefix: length must be at least 0"),
         (lambda: Global(-1), ValueError, "Global: n"),
         (lambda: Dilated(0), ValueError, "Dilated: step"),

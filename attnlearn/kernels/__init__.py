@@ -25,6 +25,7 @@ except ImportError as error:
         "pip install triton; or use impl='flash'"
     ) from error
 
+from . import launch
 from .launch import INTERPRETED, backward, check, forward
 
 TINY = torch.finfo(torch.float32).tiny
@@ -46,6 +47,24 @@ def attention(q: Tensor, k: Tensor, v: Tensor, mask, scale: float) -> Tensor:
     if scale < 0:  # the kernels take a row's maximum before they scale it
         q, scale = -q, -scale
     o = Flash.apply(*(flat(x) for x in (q, k, v)), mask, max(scale, TINY))
+    return o.view(*q.shape[:-1], v.shape[-1])
+
+
+def integers(
+    q: Tensor, k: Tensor, v: Tensor, q_scale: Tensor, k_scale: Tensor, mask, scale: float
+) -> Tensor:
+    """Attention on INT8 codes of queries and keys, each token with a scale; it has no gradient.
+
+    q int8 [..., Hq, T, D], k int8 [..., Hk, S, D], v [..., Hk, S, E], scales float32 [..., Hq, T]
+    and [..., Hk, S] -> [..., Hq, T, E] in the dtype of v. Errors: ``attention``'s.
+    """
+    check(q, v)
+    if INTERPRETED and v.dtype == torch.bfloat16:
+        return integers(q, k, v.float(), q_scale, k_scale, mask, scale).to(v.dtype)
+    if scale < 0:
+        q, scale = -q, -scale
+    scales = (flat(x[..., None]).float() for x in (q_scale, k_scale))
+    o = launch.integers(*(flat(x) for x in (q, k, v)), *scales, mask, max(scale, TINY))
     return o.view(*q.shape[:-1], v.shape[-1])
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .backward import keys_kernel, queries_kernel
 from .forward import LOWEST, forward_kernel
+from .int8 import int8_kernel
 from .sizes import WIDEST, size
 from .tiles import tiles
 
@@ -19,9 +20,9 @@ DTYPES = torch.float16, torch.bfloat16, torch.float32
 
 def check(q: Tensor, v: Tensor) -> None:
     """Raise unless the kernels can run on these tensors, here."""
-    if q.dtype not in DTYPES:
+    if v.dtype not in DTYPES:
         raise TypeError(
-            f"impl='triton' takes float16, bfloat16 or float32, got {q.dtype}; "
+            f"impl='triton' takes float16, bfloat16 or float32, got {v.dtype}; "
             "use 'flash' or 'dense' for float64"
         )
     for name, x in (("q and k", q), ("v", v)):
@@ -47,6 +48,16 @@ def forward(q, k, v, mask, scale: float) -> tuple[Tensor, Tensor]:
     return o, lse
 
 
+def integers(q, k, v, q_scale, k_scale, mask, scale: float) -> Tensor:
+    """The output [B, Hq, T, E] from codes q and k, each token with its scale, float32 [B, H, n]."""
+    o = v.new_empty(*q.shape[:-1], v.shape[-1])
+    if not (o.numel() and k.numel()):
+        return o.zero_()
+    scales = q_scale.contiguous(), k_scale.contiguous()
+    start(int8_kernel, "int8", q, k, v, mask, scale, (q, k, v, o), scales)
+    return o
+
+
 def backward(q, k, v, o, lse, do, mask, scale: float) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v."""
     dq, dk, dv = (x.new_empty(x.shape) for x in (q, k, v))
@@ -66,7 +77,8 @@ def start(kernel, name: str, q, k, v, mask, scale: float, tensors, rows) -> None
     bq, bk, warps, stages = size(name, q, v)
     by_keys = name == "keys"
     found = tiles(mask, T, S, bq, bk, q.device, by_keys)
-    BD, BE = (max(16, triton.next_power_of_2(width)) for width in (D, E))
+    # Tensor cores take at least 16 numbers of a row at a time, and 32 of one byte.
+    BD, BE = (max(16, 32 // x.itemsize, triton.next_power_of_2(x.shape[-1])) for x in (q, v))
     with torch.cuda.device_of(q):
         kernel[(found.lines * B * (Hk if by_keys else H),)](
             *tensors, *rows, *(x.stride() for x in tensors),

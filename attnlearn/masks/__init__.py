@@ -16,11 +16,12 @@ without building the matrix. A new mask needs ``__call__``; ``over`` makes it fa
 
 A number in a mask may be one for all, or a list with one per example: ``Prefix([5, 2])``. Such a
 mask answers with leading axes ``[B, 1]``, and one per head (``PerHead``) with ``[1, H]``.
+``mask.shift(n)`` places the queries elsewhere, ``mask.gather(at)`` the keys: a cache needs both.
 A mask that holds arrays takes NumPy's positions, and ``mask.convert(torch.tensor)`` torch's.
 """
 
 from .algebra import EMPTY, FULL, PARTIAL, And, Mask, Not, Or, Shift
-from .arrays import Dense, Document, RandomBlocks
+from .arrays import Dense, Document, Gather, RandomBlocks
 from .each import PerExample, PerHead, padding
 from .rules import Causal, Chunked, Dilated, Full, Global, Prefix, Window
 
@@ -35,6 +36,7 @@ __all__ = [
     "Dilated",
     "Document",
     "Full",
+    "Gather",
     "Global",
     "Mask",
     "Not",

@@ -97,6 +97,12 @@ class Mask:
         """For queries that stand ``n`` positions later; n is one number, or one per example."""
         return Shift(self, n)
 
+    def gather(self, at) -> Mask:
+        """For keys out of order: slot j holds the key of position at[j]; -1 is an empty slot."""
+        from .arrays import Gather  # it needs this module
+
+        return Gather(self, at)
+
     def check(self, T: int, S: int) -> None:
         """Raise ValueError when an array that the mask holds does not fit T queries and S keys."""
         for part in parts(self):

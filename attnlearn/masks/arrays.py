@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .algebra import PARTIAL, Mask, verdict
-from .fields import frozen, keep, plain, single
+from .fields import FARTHEST, frozen, keep, plain, single
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,6 +158,61 @@ class RandomBlocks(Mask):
     def check(self, T, S):
         if S > self.length:
             raise ValueError(f"mask RandomBlocks covers {self.length} positions, got {S} keys")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Gather(Mask):
+    """``a`` asked about keys out of order: slot j holds the key of position ``at[j]``.
+
+    at [S] or, per example, [B, S]; -1 is an empty slot, which nobody sees.
+    """
+
+    a: Mask
+    at: Any
+    lead: Any = field(init=False, repr=False)
+
+    def __post_init__(self):
+        at = plain(self.at)
+        if at.dtype.kind not in "iu":
+            raise TypeError(f"gather: at must be whole numbers, got {at.dtype}")
+        if at.ndim not in (1, 2):
+            raise ValueError(f"gather: at must be [S], or [B, S], got shape {at.shape}")
+        if ((at < -1) | (at > FARTHEST)).any():
+            raise ValueError("gather: at must hold positions, or -1 where there is no key")
+        keep(self, at=frozen(at.astype(np.int64)), lead=leading(at.shape[:-1]))
+
+    def __call__(self, i, j):
+        inside = (j >= 0) & (j < self.at.shape[-1])
+        p = self.at[(*self.lead, j * inside)]
+        return self.a(i, p) & (p >= 0) & inside
+
+    def over(self, i0, i1, j0, j1):
+        """From the first to the last position in the slots of a tile."""
+        if np.ndim(j0) > 2:  # gathered twice: other slots for each example
+            return super().over(i0, i1, j0, j1)
+        first, last, gaps = self.span(j0, j1 + 1)
+        kind = self.a.over(i0, i1, np.minimum(first, last), last)
+        return np.where(gaps, np.minimum(kind, PARTIAL), kind) * (last >= 0)
+
+    def span(self, start, stop):
+        """The least and the largest position in slots start..stop - 1, and if some have none."""
+        n = self.at.shape[-1]
+        at = np.concatenate([self.at, np.full((*self.at.shape[:-1], 1), -1)], -1)
+        ends = np.stack(np.broadcast_arrays(start, stop), -1)
+        lead = (len(self.at), 1) if self.lead else ()
+
+        def reduced(f, at):
+            found = f.reduceat(at, np.clip(ends, 0, n).ravel(), axis=-1)[..., ::2]
+            return found.reshape(*lead, *ends.shape[:-1])
+
+        first = reduced(np.minimum, np.where(at < 0, FARTHEST, at))
+        gaps = (reduced(np.minimum, at) < 0) | (start < 0) | (stop > n)
+        return first, reduced(np.maximum, at), gaps
+
+    def check(self, T, S):
+        if S > self.at.shape[-1]:
+            raise ValueError(f"mask Gather holds {self.at.shape[-1]} positions, got {S} keys")
+        self.a.check(T, int(self.at[..., :S].max(initial=-1)) + 1)
 
 
 def leading(shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:

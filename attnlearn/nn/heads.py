@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
 
 import torch
 from torch import Tensor, nn
 
 from ..api import attention, attention_weights
+from ..cache import Cache, KVCache, QuantizedCache
 from ..masks import Mask
 from ..position import Alibi, Position, check_note, note
+from .checks import (
+    check_attend,
+    check_cache,
+    check_heads,
+    check_mask,
+    check_share,
+    check_vectors,
+    checked_position,
+    positions,
+)
 from .convert import take_over
 
 
@@ -64,12 +74,18 @@ class MultiHeadAttention(nn.Module):
         *,
         context: Tensor | None = None,
         at: Tensor | None = None,
+        cache: Cache | None = None,
+        real: Tensor | None = None,
     ) -> Tensor:
         """x [B, T, C] -> [B, T, C], looking at ``context``, or at x itself without one.
 
         ``at``: positions [T] or [B, T], 0, 1, 2, ... unless given. Without a mask all is seen.
+        ``cache``: x goes on from what it holds, and is added to it; it knows the positions.
+        ``real``: bool [B, T], False on padding, which is not added.
         """
-        q, k, v = self.project(x, mask, context, at)
+        q, k, v = self.project(x, mask, context, at, cache, real)
+        if cache is not None:
+            k, v, mask = cache.append(k, v, mask, real)
         how = {"dropout": self.dropout} if self.training and self.dropout else {}
         o = merge(self.attend(q, k, v, mask, scale=self.d_head**-0.5, **how))
         return self.o(o if self.g is None else o * self.g(x).sigmoid())
@@ -79,16 +95,33 @@ class MultiHeadAttention(nn.Module):
         q, k, _ = self.project(x, mask, context, at)
         return attention_weights(q, k, mask, scale=self.d_head**-0.5)
 
-    def project(self, x, mask=None, context=None, at=None) -> tuple[Tensor, Tensor, Tensor]:
+    def project(
+        self, x, mask=None, context=None, at=None, cache=None, real=None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """q [B, Hq, T, D], k and v [B, Hk, S, D], with their positions."""
         source = self.source(x, context)
         check_mask(mask, x)
+        check_cache(self, x, mask, cache, real, context=context, at=at)
         if mask is None and isinstance(self.position, Alibi):
             raise ValueError("Alibi would reward keys in the future: pass mask=Causal()")
-        at = positions(x, at)
+        at = positions(x, at) if cache is None else cache.positions(x.shape[1], real)
+        keys = self.position.keys if cache is None else self.position.kept
         q, k = split(self.q(x), self.n_heads), split(self.k(source), self.n_kv_heads)
         v = split(self.v(source), self.n_v_heads).expand(-1, self.n_kv_heads, -1, -1)
-        return self.position.queries(q, at), self.position.keys(k, at), v
+        return self.position.queries(q, at), keys(k, at), v
+
+    def cache(self, batch: int, length: int, kind: type[Cache] = KVCache, **options) -> Cache:
+        """An empty cache for this layer.
+
+        ``length``: what the kind counts, that is tokens of a row, the window, or blocks in all;
+        ``options`` are the kind's.
+        """
+        weight = self.k.weight
+        extra = self.position.extra(options.get("dtype", weight.dtype))
+        how = {"dtype": weight.dtype, "device": weight.device} | options
+        if kind is QuantizedCache:
+            how = {"exact": extra} | how
+        return kind(batch, self.n_kv_heads, length, self.d_head + extra, self.d_head, **how)
 
     def source(self, x: Tensor, context: Tensor | None) -> Tensor:
         """What keys and values are made from, once the arguments are known to fit."""
@@ -164,73 +197,3 @@ def split(x: Tensor, heads: int) -> Tensor:
 def merge(o: Tensor) -> Tensor:
     """[B, heads, T, D] -> [B, T, heads · D]: ``split`` undone."""
     return o.transpose(-3, -2).flatten(-2)
-
-
-def positions(x: Tensor, at: Tensor | None) -> Tensor:
-    """``at`` as int64, once it is known to fit x [B, T, ...]; 0, 1, 2, ... if it is None."""
-    B, T = x.shape[:2]
-    if at is None:
-        return torch.arange(T, device=x.device)
-    if not isinstance(at, Tensor) or not whole(at) or at.shape not in ((T,), (B, T)):
-        got = f"{at.dtype} {list(at.shape)}" if isinstance(at, Tensor) else type(at).__name__
-        raise ValueError(f"at must be whole numbers [{T}] or [{B}, {T}], got {got}")
-    return at.to(x.device, torch.int64)
-
-
-def whole(x: Tensor) -> bool:
-    """Are these whole numbers, by their dtype?"""
-    return not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
-
-
-def check_heads(d_model: int, n_heads: int, n_kv_heads: int) -> None:
-    numbers = {"d_model": d_model, "n_heads": n_heads, "n_kv_heads": n_kv_heads}
-    for name, n in numbers.items():
-        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-            raise ValueError(f"{name} must be a whole number from 1, got {n!r}")
-    if d_model % n_heads:
-        raise ValueError(f"d_model must be a multiple of n_heads, got {d_model} and {n_heads}")
-    if n_heads % n_kv_heads:
-        raise ValueError(
-            f"n_heads must be a multiple of n_kv_heads, got {n_heads} and {n_kv_heads}"
-        )
-
-
-def check_share(name: str, share: float) -> None:
-    if not isinstance(share, Real) or not 0 <= share < 1:
-        raise ValueError(f"{name} must be a number from 0 to below 1, got {share!r}")
-
-
-def check_attend(attend: Callable) -> None:
-    if not callable(attend):
-        raise TypeError(
-            f"attend must be a function like attention, got {attend!r}; for one algorithm pass "
-            'functools.partial(attention, impl="flash")'
-        )
-
-
-def checked_position(position: Position | None) -> Position:
-    """A scheme that has something to do inside a layer, or the one that does nothing anywhere."""
-    if position is None:
-        return Position()
-    if not isinstance(position, Position):
-        raise TypeError(f"position must be a Position, such as Rotary(), got {position!r}")
-    if type(position) is not Position and not position.in_layers:
-        raise ValueError(f"{position} acts on the embeddings: call its embed before the layers")
-    return position
-
-
-def check_vectors(name: str, axis: str, x: Tensor, layer: nn.Linear) -> None:
-    if x.ndim != 3 or x.shape[-1] != layer.in_features:
-        raise ValueError(f"{name} must be [B, {axis}, {layer.in_features}], got {list(x.shape)}")
-    if x.dtype != layer.weight.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise TypeError(f"{name} is {x.dtype}, but the weights are {layer.weight.dtype}")
-
-
-def check_mask(mask, x: Tensor) -> None:
-    """PyTorch's key_padding_mask is [B, S], and would be read as [T, S]."""
-    shape = getattr(mask, "shape", None)
-    if shape is not None and len(shape) == 2 and shape[0] != x.shape[1]:
-        raise ValueError(
-            f"a mask of two axes must be [T, S] with T = {x.shape[1]}, got {list(shape)}; "
-            "for padding pass padding(lengths)"
-        )

@@ -12,9 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from ..api import as_mask
+from ..cache import Cache, KVCache
 from ..masks import Causal, Mask
 from ..position import Position, Rotary
-from .heads import MultiHeadAttention, check_mask, positions, whole
+from .checks import check_cache, check_caches, check_mask, checked_tokens, positions
+from .heads import MultiHeadAttention
 
 WEIGHTS = Path(__file__).parent.parent / "weights"
 
@@ -42,8 +44,9 @@ class Block(nn.Module):
         self.mlp_norm = nn.RMSNorm(d_model)
         self.mlp = nn.Sequential(nn.Linear(d_model, hidden), nn.GELU(), nn.Linear(hidden, d_model))
 
-    def forward(self, x: Tensor, mask: Mask | None = None, *, at: Tensor | None = None) -> Tensor:
-        x = x + self.attention(self.attention_norm(x), mask, at=at)
+    def forward(self, x: Tensor, mask: Mask | None = None, **how) -> Tensor:
+        """``how``: ``at``, ``cache`` and ``real`` of ``MultiHeadAttention``."""
+        x = x + self.attention(self.attention_norm(x), mask, **how)
         return x + self.mlp(self.mlp_norm(x))
 
 
@@ -80,17 +83,41 @@ class TinyLM(nn.Module):
                 last.weight.data /= (2 * n_layers) ** 0.5
 
     def forward(
-        self, tokens: Tensor, mask: Mask | None = None, *, at: Tensor | None = None
+        self,
+        tokens: Tensor,
+        mask: Mask | None = None,
+        *,
+        at: Tensor | None = None,
+        cache: list[Cache] | None = None,
+        real: Tensor | None = None,
     ) -> Tensor:
-        """Logits of the token after each; ``mask`` hides more than the future, such as padding."""
+        """Logits of the token after each; ``mask`` hides more than the future, such as padding.
+
+        ``cache``: what ``caches`` made; the tokens go on from those it holds, and are added.
+        ``real``: bool [B, T], False on padding, which is not added.
+        """
         tokens = checked_tokens(tokens, self.embedding.num_embeddings)
         check_mask(mask, tokens)
-        at = positions(tokens, at)
-        x = self.position.embed(self.embedding(tokens), at)
         seen = Causal() if mask is None else Causal() & as_mask(mask)
-        for block in self.blocks:
-            x = block(x, seen, at=at)
+        hows = self.hows(tokens, seen, at, cache, real)
+        at = positions(tokens, at) if cache is None else cache[0].positions(tokens.shape[1], real)
+        x = self.position.embed(self.embedding(tokens), at)
+        for block, how in zip(self.blocks, hows, strict=True):
+            x = block(x, seen, **how)
         return self.norm(x) @ self.embedding.weight.T
+
+    def hows(self, tokens, mask, at, cache, real) -> list[dict]:
+        """What each block is called with, once every cache is known to fit and to have room."""
+        if cache is None:
+            return [{"at": at, "real": real}] * len(self.blocks)
+        check_caches(cache, self)
+        for block, one in zip(self.blocks, cache, strict=True):
+            check_cache(block.attention, tokens, mask, one, real, at=at)
+        return [{"cache": one, "real": real} for one in cache]
+
+    def caches(self, batch: int, length: int, kind: type[Cache] = KVCache, **options) -> list:
+        """An empty cache for each block: ``MultiHeadAttention.cache``."""
+        return [block.attention.cache(batch, length, kind, **options) for block in self.blocks]
 
     def bits(self, tokens: Tensor, mask: Mask | None = None, *, at=None) -> Tensor:
         """Bits needed for each token after the first, [B, T - 1], known those before it.
@@ -124,18 +151,3 @@ def bits(logits: Tensor, tokens: Tensor) -> Tensor:
     """What each token costs under the logits before it [B, T, vocab]: bits [B, T]."""
     nats = nn.functional.cross_entropy(logits.float().mT, tokens, reduction="none")
     return nats / math.log(2)
-
-
-def checked_tokens(tokens: Tensor, vocab: int) -> Tensor:
-    """Tokens of any whole dtype as int64, once they are known to be in the vocabulary."""
-    if not isinstance(tokens, Tensor) or tokens.ndim != 2 or not whole(tokens):
-        got = type(tokens).__name__
-        if isinstance(tokens, Tensor):
-            got = f"{tokens.dtype} {list(tokens.shape)}"
-        raise ValueError(f"tokens must be a tensor of whole numbers [B, T], got {got}")
-    tokens = tokens.long()
-    if tokens.numel() and not 0 <= tokens.min() <= tokens.max() < vocab:
-        raise ValueError(
-            f"tokens must be from 0 to {vocab - 1}, got {tokens.min()} to {tokens.max()}"
-        )
-    return tokens
