@@ -8,7 +8,7 @@ READY := .venv/ready
 PACKAGE := $(shell find attnlearn -name '*.py' -o -name '*.json' -o -name '*.npz' | sort)
 PAGES := $(wildcard book/*.ipynb book/*.md book/*.bib book/evidence/*.json exercises/*.ipynb book/_static/* book/_templates/*)
 SITE := _build/html/ready
-EXPERIMENTS := language heads recall extrapolation sparse
+EXPERIMENTS := language heads recall extrapolation sparse decoding quantization
 
 export PYTHONHASHSEED := 0
 export JUPYTER_PLATFORM_DIRS := 1
@@ -60,7 +60,7 @@ test: $(READY) lint
 	@echo "== Generated files"
 	@$(BIN)/python -m attnlearn release --check
 	@echo "== Unit tests and the exercise bank"
-	@$(BIN)/python -m pytest -n 2 -m "not site"
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not site"
 	@echo "== Solved notebooks, under nbval"
 	@$(BIN)/python -m pytest --nbval solutions/*.ipynb -q
 	@$(MAKE) --no-print-directory book

@@ -14,7 +14,7 @@ from attnlearn.nn import TinyLM
 ROOT = Path(__file__).parent.parent
 STORED = sorted(path.stem for path in (ROOT / "book" / "evidence").glob("*.json"))
 FIELDS = {"name", "command", "commit", "date", "host", "seeds", "seconds", "figures"}
-NAMES = "extrapolation", "heads", "language", "recall", "sparse"
+NAMES = "extrapolation", "heads", "language", "quantization", "recall", "sparse"
 
 
 @pytest.fixture
