@@ -6,6 +6,7 @@ reach no output.
 
 import copy
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -155,6 +156,21 @@ def test_a_matrix_for_each_piece(kind):
     for wrap in (Dense, torch.tensor):
         got = decoded(make(kind), q, k, v, [0, 6, 7, N], lambda a, b, w=wrap: w(seen[a:b, :b]))
         close(got, want)
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_a_matrix_has_a_row_for_every_query_of_rows_of_unlike_length(kind):
+    """The query of the shorter row stands at 4: a matrix that begins later would hide all of it."""
+    q, k, v = drawn(T=7)
+    cache, seen = make(kind), np.tril(np.ones((7, 7), bool))
+    cache.append(k[:, :, :6], v[:, :, :6], None, np.arange(6) < [[6], [4]])
+    with pytest.raises(ValueError, match=r"3 queries, 7 keys: rows have unlike .* position 4;"):
+        cache.append(k[:, :, 6:], v[:, :, 6:], seen[6:])
+    assert cache.lengths.tolist() == [6, 4]
+    q[1, :, 4], k[1, :, 4], v[1, :, 4] = q[1, :, 6], k[1, :, 6], v[1, :, 6]
+    o = attention(q[:, :, 6:], *cache.append(k[:, :, 6:], v[:, :, 6:], seen[4:]))
+    want = at_once(kind, q, k, v, Causal())
+    close(o, torch.stack((want[0, :, 6:], want[1, :, 4:5])))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -631,6 +647,18 @@ def test_int4_takes_less_than_a_third_of_fp16():
     assert cache.nbytes == whole * 4.5 / 16 + 2 * k[:, :, :3].nbytes
 
 
+@pytest.mark.parametrize("per", [(64, 1), (1, 64)])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_float32_reads_float16_scales_as_float64_would(bits, per):
+    """Bit for bit, from the least scales to the largest: it is nine times faster."""
+    sizes = torch.logspace(-7, 4, 24)
+    for x in (torch.randn(2, 64, 24) * sizes, torch.rand(2, 64, 24) * sizes + 20000):
+        for symmetric in (True, False):
+            codes = quantize(x, bits, per=per, symmetric=symmetric, dtype=torch.float16)
+            exact = replace(codes, dtype=torch.float64).dequantize()
+            assert torch.equal(codes.dequantize(), exact.float())
+
+
 @pytest.mark.parametrize(("D", "E"), [(7, 5), (32, 70), (1, 1)])
 @pytest.mark.parametrize("bits", [4, 8])
 def test_odd_widths_and_values_wider_than_a_group(D, E, bits):
@@ -815,6 +843,13 @@ def test_integers_leave_alibis_positions_alone():
     assert keys[0, 0, :192, 4].tolist() == list(range(192))
 
 
+def test_a_cache_that_would_round_alibis_positions_is_refused():
+    layer = MultiHeadAttention(16, 4, position=Alibi())
+    for cache in (QuantizedCache(2, 4, 9, 5, 4), layer.cache(2, 9, QuantizedCache, exact=0)):
+        with pytest.raises(ValueError, match=r"would round the positions .* needs exact=1"):
+            layer(torch.randn(2, 3, 16), Causal(), cache=cache)
+
+
 # --- what is wrong is named, and nothing is stored
 
 
@@ -991,6 +1026,19 @@ def test_a_call_that_fails_leaves_every_layers_cache_as_it_was(call, error, word
         call(kept)
     for one, was in zip(kept, before, strict=True):
         unchanged(one, was)
+
+
+def test_a_call_that_broke_off_is_noticed():
+    """Layers out of step would answer, and wrongly."""
+    kept, whole = NET.caches(2, 9), NET(TOKENS)
+    LAYER.attend = lambda *_, **__: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        NET(TOKENS, cache=kept)
+    LAYER.attend = attention
+    with pytest.raises(ValueError, match="as after a call that broke off: truncate or reset"):
+        NET(TOKENS, cache=kept)
+    kept[0].reset()
+    close(NET(TOKENS, cache=kept), whole, 1e-6)
 
 
 def test_one_layer_without_room_stops_the_model_before_the_first():

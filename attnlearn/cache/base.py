@@ -67,13 +67,12 @@ class Cache(ABC):
 
         Padding gets the position of the nearest real token, so that a table has a row for it.
         """
-        step = self.step(T, real)
+        step = self.step(single(T, "T", 0), real)
         at = step.columns[0] if self.batch and step.alike else step.inside
         return torch.from_numpy(at if self.batch else np.arange(T)).to(self.device)
 
     def step(self, T: int, real=None) -> Step:
         """Where T coming tokens stand, once there is room for them."""
-        T = single(T, "T", 0)
         step = Step(self.lengths, T, checked_real(real, self.batch, T))
         self.check_room(step)
         return step
@@ -128,8 +127,8 @@ class Cache(ABC):
         key = type(self), self.rule, step.key
         asked, answer = vars(mask).get("_placed", (None, None))
         if asked != key:
-            answer, S = self.sees(mask, step)
-            answer.check(step.T, S)
+            step.check(mask)
+            answer = self.sees(mask, step)
             lead = answer.spread()
             if len(lead) == 2 and lead[0] not in (1, self.batch):
                 raise ValueError(f"mask is for {lead[0]} examples, and the cache for {self.batch}")
@@ -140,11 +139,10 @@ class Cache(ABC):
     def check_room(self, step: Step) -> None:
         """Raise ValueError if the tokens of the step do not fit."""
 
-    def sees(self, mask: Mask, step: Step) -> tuple[Mask, int]:
-        """The mask for the step's queries, and how many keys it is for."""
-        S = int(step.totals.max(initial=0))
-        mask = step.place(mask, S)
-        return (mask if step.alike else mask & Prefix(step.totals)), S
+    def sees(self, mask: Mask, step: Step) -> Mask:
+        """The mask for the step's queries and the keys that ``store`` returns."""
+        mask = step.place(mask, step.longest)
+        return mask if step.alike else mask & Prefix(step.totals)
 
     @abstractmethod
     def store(self, k: Tensor, v: Tensor, step: Step) -> tuple[Tensor, Tensor]:

@@ -37,7 +37,7 @@ class KVCache(Cache):
         check_length(self.length, step)
 
     def store(self, k, v, step):
-        S = int(step.totals.max(initial=0))
+        S = step.longest
         write(self.k, k, step.at)
         write(self.v, v, step.at)
         return self.k[:, :, :S], self.v[:, :, :S]

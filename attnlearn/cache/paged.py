@@ -137,7 +137,7 @@ class PagedCache(Cache):
         )
         for pool, x in ((self.k, k), (self.v, v)):
             pool[block, slot] = x[rows, :, columns]
-        S = int(step.totals.max(initial=0))
+        S = step.longest
         return tuple(x[table].flatten(1, 2)[:, :S].transpose(1, 2) for x in (self.k, self.v))
 
     def forget(self, lengths):

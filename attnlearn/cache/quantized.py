@@ -96,7 +96,7 @@ class QuantizedCache(Cache):
         in_float = (Chunked(self.group) | ~Prefix(done)).gather(at)
         integers = Prefix(old)
         mask = mask.gather(at) & (integers & ~in_float | ~integers & in_float)
-        return step.place(mask, S), S
+        return step.place(mask, S)
 
     def store(self, k, v, step):
         at, old, kept = self.held(step)

@@ -46,6 +46,11 @@ class Step:
         """The position of each token, [B, T]; -1 on padding."""
         return self.columns if self.real is None else np.where(self.real, self.columns, -1)
 
+    @cached_property
+    def longest(self) -> int:
+        """Tokens of the longest row afterwards."""
+        return int(self.totals.max(initial=0))
+
     @property
     def inside(self) -> np.ndarray:
         """The position of each column, [B, T]; padding stands at the nearest real token."""
@@ -56,6 +61,18 @@ class Step:
     def key(self) -> tuple:
         """Equal for equal steps."""
         return self.T, self.lengths.tobytes(), None if self.real is None else self.real.tobytes()
+
+    def check(self, mask: Mask) -> None:
+        """Raise ValueError if an array in ``mask`` does not cover every query and key."""
+        mask.check(self.T, self.longest)
+        first = self.lengths[self.counts > 0].min(initial=self.longest)
+        try:
+            mask.check(self.longest - first, self.longest)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}: rows have unlike lengths here, and one goes on at position {first}; "
+                "Dense needs a row for each position from there"
+            ) from error
 
     def place(self, mask: Mask, S: int) -> Mask:
         """``mask`` for queries of these positions among S keys; by itself the last meet there."""

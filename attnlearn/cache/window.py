@@ -50,13 +50,12 @@ class WindowCache(Cache):
     def sees(self, mask, step):
         at = self.held(self.looked_at(step))
         at = at if step.T == 1 else np.concatenate([at, step.at], -1)
-        S = at.shape[-1]
         mask = mask & (Window(self.window) | Prefix(self.sinks))
         mask = mask.gather(at[0] if self.batch and step.alike else at)
-        return step.place(mask, S), S
+        return step.place(mask, at.shape[-1])
 
     def store(self, k, v, step):
-        n = self.held(self.looked_at(step)).shape[-1]
+        n = self.filled(self.looked_at(step))
         seen = self.k[:, :, :n], self.v[:, :, :n]
         if step.T != 1:
             seen = tuple(torch.cat(pair, 2) for pair in zip(seen, (k, v), strict=True))
@@ -73,13 +72,17 @@ class WindowCache(Cache):
         but several would push out what the first of them sees."""
         return step.totals if step.T == 1 else step.lengths
 
+    def filled(self, lengths: np.ndarray) -> int:
+        """How many slots rows of these lengths use."""
+        return min(int(lengths.max(initial=0)), self.sinks + self.ring)
+
     def slot(self, at: np.ndarray) -> np.ndarray:
         """Where the token of each position lies: sinks first, then the ring."""
         return np.where(at < self.sinks, at, self.sinks + (at - self.sinks) % self.ring)
 
     def held(self, lengths: np.ndarray) -> np.ndarray:
         """The position in each slot in use, [B, slots]; -1 in an empty one."""
-        slots = np.arange(min(int(lengths.max(initial=0)), self.sinks + self.ring))
+        slots = np.arange(self.filled(lengths))
         behind = lengths[:, None] - 1 - slots  # tokens after the first one of each slot
         turns = np.where(slots < self.sinks, 0, behind // self.ring)
         return np.where(behind >= 0, slots + turns * self.ring, -1)

@@ -56,7 +56,8 @@ def integers(
     """Attention on INT8 codes of queries and keys, each token with a scale; it has no gradient.
 
     q int8 [..., Hq, T, D], k int8 [..., Hk, S, D], v [..., Hk, S, E], scales float32 [..., Hq, T]
-    and [..., Hk, S] -> [..., Hq, T, E] in the dtype of v. Errors: ``attention``'s.
+    and [..., Hk, S] -> [..., Hq, T, E] in the dtype of v. Codes are -127..127, as ``quantize``
+    makes them: -128 has no negative. Errors: ``attention``'s.
     """
     check(q, v)
     if INTERPRETED and v.dtype == torch.bfloat16:

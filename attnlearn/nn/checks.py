@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..api import as_mask
-from ..cache import Cache
+from ..cache import Cache, QuantizedCache
 from ..position import Position
 
 
@@ -80,13 +80,18 @@ def check_cache(layer, x, mask, cache, real, **others) -> None:
     for name, value in others.items():
         if value is not None:
             raise ValueError(f"{name} must not be given with a cache: it holds the tokens before x")
-    width = layer.d_head + layer.position.extra(cache.dtype)
-    want = layer.n_kv_heads, width, layer.d_head
+    extra = layer.position.extra(cache.dtype)
+    want = layer.n_kv_heads, layer.d_head + extra, layer.d_head
     got = cache.heads, cache.width, cache.value_width
     if got != want:
         raise ValueError(
             f"cache has (heads, width, value_width) = {got}, this layer needs {want}: make it with "
             "layer.cache(...)"
+        )
+    if isinstance(cache, QuantizedCache) and cache.exact < extra:
+        raise ValueError(
+            f"cache would round the positions in the keys of {layer.position}: it needs "
+            f"exact={extra}, as layer.cache(...) gives it"
         )
     weight = layer.k.weight
     if cache.device != weight.device:
@@ -128,7 +133,10 @@ def check_caches(cache, model) -> None:
         raise ValueError(f"cache has {len(cache)} for {len(model.blocks)} blocks: model.caches")
     lengths = [one.lengths.tolist() for one in cache]
     if any(one != lengths[0] for one in lengths):
-        raise ValueError(f"cache: the blocks have read unlike numbers of tokens, {lengths}")
+        raise ValueError(
+            f"cache: the blocks have read unlike numbers of tokens, {lengths}, as after a call "
+            "that broke off: truncate or reset them to equal lengths"
+        )
     if torch.is_grad_enabled() and any(p.requires_grad for p in model.parameters()):
         raise ValueError("a cache keeps no gradients: decode under torch.no_grad()")
 

@@ -5,8 +5,8 @@ A scale is the step between two neighbouring codes, so what comes back is at mos
     symmetric     x ≈ code · scale             codes -127..127 or -7..7, 0 stays 0
     asymmetric    x ≈ code · scale + zero      codes 0..255 or 0..15, zero is what code 0 means
 
-All of this is done in float64, as neither the range of a group nor a code times a step need fit
-the dtype of x.
+All of this is as if done in float64, as neither the range of a group nor a code times a step need
+fit the dtype of x.
 """
 
 from __future__ import annotations
@@ -62,9 +62,12 @@ class Quantized:
 
     def dequantize(self) -> Tensor:
         """What the codes stand for, [..., n, d]."""
-        x = self.integers().double() * spread(self.scale.double(), self.group, self.shape)
+        # A code times a float16 has 19 bits, so float32 rounds once, in the sum, as float64 does.
+        narrow = self.scale.dtype == torch.float16 and self.dtype == torch.float32
+        wide = torch.float32 if narrow else torch.float64
+        x = self.integers().to(wide) * spread(self.scale.to(wide), self.group, self.shape)
         if self.zero is not None:
-            x += spread(self.zero.double(), self.group, self.shape)
+            x += spread(self.zero.to(wide), self.group, self.shape)
         return within(x, self.dtype)
 
 
