@@ -19,6 +19,8 @@ from attnlearn.__main__ import main
 from attnlearn.grading import kernel, notebook, release, source, verdict
 from attnlearn.grading.selfcheck import plugin_option
 
+pytestmark = pytest.mark.xdist_group(__name__)  # what its tests share is made once
+
 SCRIPT = "tests/data/exercises/solutions/90_demo.py"
 LIMIT = 4  # seconds for one cell
 

@@ -13,14 +13,20 @@ from nbformat import NotebookNode
 from nbval import plugin as nbval
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME
 
-from ..exercise import MIME, scope, tables
-from . import notebook
+from ..exercise import scope, tables
+from . import notebook, records
 from .kernel import GradingKernel
 from .verdict import Verdict
 
 NBVAL_SECONDS = 2000  # nbval's default for one cell; a student should not wait so long
 CELL_SECONDS = 120
 IMPORT = "from attnlearn.exercise import check"
+FAULTS = {
+    "died": "the kernel died while it ran this",
+    "output": "stopped: far too much was printed or shown",
+    "time": "stopped after {seconds:g} s: a loop that never ends, or much more work than needed?",
+    "processes": "stopped: it started too many processes",
+}
 
 
 class WrongAnswer(Exception):
@@ -124,22 +130,46 @@ class ExerciseFile(nbval.IPyNbFile):
             cell = self.cells.get(at)
             if cell is None or at in self.fatal or _left_out(cell):
                 continue
-            if error := self.run(cell["source"], at):
+            if error := self.run(cell["source"], at)[1]:
                 self.errors[at] = error
             if not self.kernel.is_alive():
                 self.fatal[at] = self.errors.get(at, "the kernel died")
                 self.revive()
 
     def run(self, source, at):
-        """Run one cell in the kernel; what it raised, or None."""
+        """Run one cell in the kernel: its outputs, and what went wrong or None."""
         item = nbval.IPyNbCell.from_parent(
-            self, name=f"cell {at + 1}", cell_num=at, cell=_cell(source), options=_options()
+            self, name=self.place(at), cell_num=at, cell=_cell(source), options=_options()
         )
         try:
             item.runtest()
-        except (nbval.NbCellError, RuntimeError) as problem:
-            return what_went_wrong(item, problem)
-        return None
+        except Exception as problem:  # nbval's own errors, and its stumbling over odd messages
+            return item.test_outputs or [], self.what_went_wrong(item.test_outputs or [], problem)
+        return item.test_outputs, None
+
+    def what_went_wrong(self, outputs, problem):
+        """One line on why a cell stopped: the error it raised, or why it was ended."""
+        interrupted = self.kernel.fault == "time"
+        for out in reversed(outputs):
+            ours = interrupted and out.get("ename") == "KeyboardInterrupt"
+            if out["output_type"] == "error" and not ours:
+                said = re.sub(r"\(\d+\.py, line", "(line", f"{out['ename']}: {out['evalue']}")
+                return (said.splitlines() or ["an error"])[0][:200]
+        if self.kernel.fault in FAULTS:
+            return FAULTS[self.kernel.fault].format(seconds=self.kernel.seconds)
+        return (str(problem).splitlines() or ["stopped"])[0][:200]
+
+    def place(self, at):
+        """What a reader would call the cell at a position."""
+        return f"cell {at + 1}"
+
+    def check(self, task):
+        """The values of a task's check, and why it stopped or None."""
+        table = self.known[task]
+        at = self.position(task)
+        self.run(table.get("imports", IMPORT), at)  # an answer may rebind a name
+        outputs, stopped = self.run(table["check"], at)
+        return records.values(outputs, task), stopped
 
     def revive(self):
         """After its death: a new kernel, which runs all cells again but those that kill."""
@@ -168,13 +198,8 @@ class TaskItem(nbval.IPyNbCell):
         if table is None:
             raise WrongAnswer(f"{self.name}: no table of expected values; run `attnlearn release`.")
         exercise.run_above(self.cell_num)
-        exercise.run(table.get("imports", IMPORT), self.cell_num)  # an answer may rebind a name
-        errors, stopped = dict(exercise.errors), None
-        try:
-            super().runtest()
-        except (nbval.NbCellError, RuntimeError) as problem:
-            stopped = what_went_wrong(self, problem)
-        values = _values(self.test_outputs or [], self.name)
+        errors = dict(exercise.errors)
+        values, stopped = exercise.check(self.name)
         self.verdict = Verdict(exercise, self.name, table, values, errors, stopped)
         place = os.path.relpath(self.path, self.config.rootpath)
         self.user_properties += [("notebook", place), *self.verdict.properties()]
@@ -190,24 +215,6 @@ class TaskItem(nbval.IPyNbCell):
         return self.path, 0, f"{self.path.name}: {self.name}"
 
 
-def what_went_wrong(item, problem):
-    """One line on why a cell stopped: the error it raised, or nbval's own words."""
-    for out in reversed(item.test_outputs or []):
-        if out["output_type"] == "error" and out["ename"] != "KeyboardInterrupt":
-            return f"{out['ename']}: {out['evalue']}".splitlines()[0]
-    if "Timeout" in str(problem) or "exceeded" in str(problem):
-        limit = f"stopped after {item.parent.kernel.seconds:g} s"
-        return f"{limit}: a loop that never ends, or much more work than needed?"
-    return str(problem).splitlines()[0]
-
-
-def _values(outputs, task):
-    """{case: value} of the records that a check emitted."""
-    records = [out["data"].get(MIME) for out in outputs if "data" in out]
-    records = [record for record in records if isinstance(record, dict)]
-    return {r.get("name"): r.get("value") for r in records if r.get("task") == task}
-
-
 def _left_out(cell):
     """Checks run as released; other cells may ask to be skipped, an answer may not."""
     source = cell["source"]
@@ -215,8 +222,9 @@ def _left_out(cell):
         return False
     if _is_check(cell):
         return True
-    tags = cell["metadata"].get("tags") or []
-    return "nbval-skip" in tags or bool(re.search(r"^\s*# NBVAL_SKIP", source, re.M))
+    tags = cell["metadata"].get("tags")
+    skipped = isinstance(tags, list) and "nbval-skip" in tags
+    return skipped or bool(re.search(r"^\s*# NBVAL_SKIP", source, re.M))
 
 
 def _is_check(cell):

@@ -13,17 +13,30 @@ import time
 from pathlib import Path
 from queue import Empty
 
+import zmq
+from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
 from nbval.kernel import NbvalKernelspecManager, RunningKernel
+from zmq.utils.monitor import recv_monitor_message
 
 PACKAGE_PARENT = Path(__file__).parents[2]
 POLL = 0.2  # seconds between two looks at the process
+OUTPUT_MB = 8  # what one cell may print and show
+MESSAGE = 2048  # bytes that a message counts at least: a million small ones are a flood, too
 # IPython's `exit()` ends the kernel a moment later, and the next cell would take the blame.
 EXIT_RAISES = "get_ipython().ask_exit = __import__('sys').exit"
+# What nbval reads in a message; answers can send others.
+NEEDED = {
+    "status": {"execution_state": str},
+    "stream": {"name": str, "text": str},
+    "display_data": {"data": dict, "metadata": dict},
+    "execute_result": {"data": dict, "metadata": dict, "execution_count": int},
+    "error": {"ename": str, "evalue": str, "traceback": list},
+}
 
 
 class KernelDied(RuntimeError):
-    """The kernel's process ended while it ran a cell."""
+    """The kernel's process ended while it ran a cell; `kernel.fault` says why."""
 
 
 def environment(**variables):
@@ -39,25 +52,45 @@ def connection(folder):
 
 
 class GradingKernel(RunningKernel):
-    """nbval's RunningKernel, listening on both channels and to the process."""
+    """nbval's RunningKernel, listening on both channels and to the process.
 
-    def __init__(self, kernel_name, cwd, startup_timeout, seconds):
+    `fault` is None, or why the last cell did not end by itself: died, output, time, or what
+    `watch()` answered. `argv` starts another program than the kernel of `kernel_name`.
+    """
+
+    def __init__(
+        self,
+        kernel_name,
+        cwd,
+        startup_timeout,
+        seconds,
+        *,
+        argv=None,
+        env=None,
+        output_mb=OUTPUT_MB,
+        watch=lambda: None,
+    ):
         self.seconds = seconds  # the most that one cell may take
+        self.fault, self.watch = None, watch
+        self._limit, self._shown, self._next_look = int(output_mb * 2**20), 0, 0
         self._messages = collections.deque()
         self._folder = tempfile.mkdtemp(prefix="k")
         self.km = KernelManager(
             kernel_name=kernel_name,
-            kernel_spec_manager=NbvalKernelspecManager(),
+            kernel_spec_manager=_Specs(argv),
             **connection(self._folder),
         )
+        self.km.context.setsockopt(zmq.MAXMSGSIZE, self._limit + 2**20)
         self.km.start_kernel(
             cwd=cwd,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=environment(ATTNLEARN_MODE="grade"),
+            env=env or environment(ATTNLEARN_MODE="grade"),
         )
         self.kc = self.km.client()
         self.kc.start_channels()
+        # ZeroMQ closes the connection on a message that is too large.
+        self._lost = self.kc.iopub_channel.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         try:
             self.kc.wait_for_ready(timeout=startup_timeout)
             self._ensure_iopub_up()
@@ -66,19 +99,26 @@ class GradingKernel(RunningKernel):
             self.stop()
             raise
 
+    def execute_cell_input(self, cell_input, allow_stdin=None):
+        self.fault, self._shown = None, 0
+        return super().execute_cell_input(cell_input, allow_stdin)
+
     def await_reply(self, msg_id, timeout=None):
         """Wait for the reply to a cell; return, too, when the process is dead."""
         end = time.monotonic() + min(timeout or self.seconds, self.seconds)
+        sockets = [self.kc.shell_channel.socket, self.kc.iopub_channel.socket]
         while time.monotonic() < end:
+            zmq.select(sockets, [], [], POLL)
             self._collect()
+            if self._stopped():
+                return
             try:
-                message = self.kc.get_shell_msg(timeout=POLL)
-            except Empty:
-                if not self.is_alive():
-                    return
+                message = self.kc.get_shell_msg(timeout=0)
+            except Exception:  # Empty, or what an answer sent by itself
                 continue
             if message["parent_header"].get("msg_id") == msg_id:
                 return
+        self.fault = "time"
         raise Empty
 
     def get_message(self, stream, timeout=None):
@@ -89,21 +129,88 @@ class GradingKernel(RunningKernel):
             self._collect()
             if self._messages:
                 return self._messages.popleft()
-            if not self.is_alive():
+            if self._stopped():
                 raise KernelDied("the kernel died while it ran this")
             if time.monotonic() > end:
                 raise Empty
             self._collect(POLL)
 
     def stop(self):
+        if hasattr(self, "_lost"):
+            self.kc.iopub_channel.socket.disable_monitor()
+            self._lost.close()
+            del self._lost
         super().stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _stopped(self):
+        """Is the process gone, or has it been ended for a fault? Looked at now and then only."""
+        if self.fault and not self.is_alive():
+            return True
+        if time.monotonic() < self._next_look:
+            return False
+        self._next_look = time.monotonic() + POLL
+        if not self.is_alive():
+            self.fault = "died"
+        elif self._lost.poll(0):
+            recv_monitor_message(self._lost)
+            time.sleep(POLL)  # a process that dies closes its connection a moment before
+            self._end("output" if self.is_alive() else "died")
+        elif fault := self.watch():
+            self._end(fault)
+        return not self.is_alive()
+
+    def _end(self, fault):
+        self.fault = fault
+        self.km.shutdown_kernel(now=True)
+
     def _collect(self, wait=0):
         """Take what has been published, so that nothing is dropped in a flood."""
-        while True:
+        while self._shown <= self._limit:
             try:
-                self._messages.append(self.kc.get_iopub_msg(timeout=wait))
+                message = self.kc.get_iopub_msg(timeout=wait)
             except Empty:
                 return
+            except Exception:  # no message of a kernel: an answer wrote to the socket
+                message = {}
             wait = 0
+            self._shown += _size(message)
+            if _well_formed(message):
+                self._messages.append(message)
+        if self.is_alive():
+            self._end("output")
+
+
+class _Specs(NbvalKernelspecManager):
+    """Kernels by name, or one that `argv` starts."""
+
+    def __init__(self, argv):
+        super().__init__()
+        self._argv = argv
+
+    def get_kernel_spec(self, kernel_name):
+        if self._argv is None:
+            return super().get_kernel_spec(kernel_name)
+        return KernelSpec(argv=list(self._argv), display_name="Python 3", language="python")
+
+
+def _size(message):
+    content = message.get("content")
+    if not isinstance(content, dict):
+        return MESSAGE
+    parts = [content.get("text"), *content.get("traceback", ())]
+    data = content.get("data")
+    parts += data.values() if isinstance(data, dict) else [data]
+    return MESSAGE + sum(len(part) if isinstance(part, str) else len(repr(part)) for part in parts)
+
+
+def _well_formed(message):
+    content, parent = message.get("content"), message.get("parent_header")
+    needed = NEEDED.get(message.get("msg_type"), {})
+    return (
+        isinstance(content, dict)
+        and isinstance(parent, dict)
+        and isinstance(message.get("msg_type"), str)
+        and all(isinstance(content.get(key), kind) for key, kind in needed.items())
+        and all(isinstance(line, str) for line in content.get("traceback", ()))
+    )

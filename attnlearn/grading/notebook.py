@@ -9,6 +9,9 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 EXERCISE_LINE = re.compile(r"^[ \t]*# EXERCISE: ([\w-]+)", re.M)
 CHECK_CALL = re.compile(r"""\bcheck\(\s*["']([\w-]+)["']""")
 
+CHOOSE = "keep one of the two versions, and save it in Jupyter"
+SAVE = "open it in Jupyter and save it again, or go back to an earlier copy"
+
 
 class NotebookError(ValueError):
     """A notebook that can't be read; the message names the file and the trouble."""
@@ -20,19 +23,28 @@ def load(path):
     Missing or equal ids, missing metadata and a byte order mark are all forgiven.
     """
     try:
-        text = _decode(path.read_bytes())
+        data = path.read_bytes()
     except OSError as error:
         raise NotebookError(f"{path}: {error.strerror}") from None
+    return parse(data, path)
+
+
+def parse(data, path):
+    """The same from its bytes; `path` is only named in messages."""
+    try:
+        text = _decode(data)
     except UnicodeDecodeError:
-        raise NotebookError(f"{path}: this is no text, so no notebook") from None
+        raise NotebookError(
+            f"{path}: this is no text, so no notebook; hand in the .ipynb file"
+        ) from None
     if not text.strip():
-        raise NotebookError(f"{path}: the file is empty")
+        raise NotebookError(f"{path}: the file is empty; save the notebook again")
     if re.search(r"^<{7} ", text, re.M):
-        raise NotebookError(f"{path}: a merge conflict is left in the file ('<<<<<<<')")
+        raise NotebookError(f"{path}: a merge conflict is left in the file ('<<<<<<<'); {CHOOSE}")
     try:
         notebook = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise NotebookError(f"{path}: not JSON, or cut off ({error})") from None
+    except (ValueError, RecursionError) as error:  # ValueError: a number of 5000 digits, too
+        raise NotebookError(f"{path}: not JSON, or cut off ({error}); {SAVE}") from None
     return _normal(notebook, path)
 
 
@@ -50,14 +62,18 @@ def task_ids(notebook):
 
 
 def answers(cell):
-    """Ids of the tasks that a cell answers, by its line, its metadata or its own id."""
-    ids = set(EXERCISE_LINE.findall(cell["source"]))
+    """Ids of the tasks that a cell answers, by its line, its metadata or its own id.
+
+    Its line comes first: a student sees it, and a copied cell takes the others along.
+    """
+    if ids := set(EXERCISE_LINE.findall(cell["source"])):
+        return ids
     role = cell["metadata"].get("attnlearn")
     if isinstance(role, dict) and role.get("role") == "answer":
-        ids.add(role.get("exercise"))
-    if own := re.fullmatch(r"(.+)-answer", str(cell.get("id"))):
-        ids.add(own[1])
-    return ids
+        return {str(role.get("exercise"))}
+    ids = (cell.get("id"), cell["metadata"].get("id"))  # Colab keeps it in the metadata
+    own = (re.fullmatch(r"(.+)-answer", id) for id in ids if isinstance(id, str))
+    return {match[1] for match in own if match}
 
 
 def named_tasks(source):
@@ -108,7 +124,8 @@ def joined(source):
     """The source of a cell as one string, however the file stores it."""
     if isinstance(source, list):
         source = "".join(str(line) for line in source)
-    return str(source or "").replace("\r\n", "\n")
+    source = str(source or "").replace("\r\n", "\n").replace("\0", "\ufffd")
+    return source.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair
 
 
 def changes(old, new):
@@ -133,7 +150,7 @@ def _decode(data):
 
 def _normal(notebook, path):
     if not isinstance(notebook, dict):
-        raise NotebookError(f"{path}: JSON, but not a notebook")
+        raise NotebookError(f"{path}: JSON, but not a notebook; hand in the .ipynb file")
     version = notebook.get("nbformat", 4)
     if isinstance(version, int) and 0 < version < 4:
         how = "open it in Jupyter and save it (nbformat 4)"
@@ -142,7 +159,7 @@ def _normal(notebook, path):
         raise NotebookError(f"{path}: nbformat {version!r} is unknown; save it as nbformat 4")
     cells = notebook.get("cells")
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
-        raise NotebookError(f"{path}: JSON, but not a notebook: it has no list of cells")
+        raise NotebookError(f"{path}: JSON, but not a notebook: it has no list of cells; {SAVE}")
     for cell in cells:
         if not isinstance(cell.get("metadata"), dict):
             cell["metadata"] = {}

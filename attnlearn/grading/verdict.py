@@ -24,6 +24,9 @@ class Verdict:
         self.points = table["points"]
         self.earned = round(self.points * kept / sum(weights.values()), 4)
         self.solved = not failing
+        answers = exercise.answer(task)
+        self.answered = bool(answers)
+        self.broken = [errors[at] for at in answers if at in errors]
 
     def properties(self):
         """For reports of pytest: JUnit, report-log."""
@@ -36,15 +39,15 @@ class Verdict:
         }.items()
 
     def text(self):
-        verdict = self._report()
+        verdict = self.report()
         verdict.headline += f"  {short(self.earned)} of {self.points:g} points."
         return verdict.text()
 
-    def _report(self):
+    def report(self):
+        """The report on the cases, with notes on what went wrong around them."""
         answers = self.exercise.answer(self.task)
-        broken = [self.errors[at] for at in answers if at in self.errors]
-        if broken and not self.solved:
-            return Report(f"{self.task}: the answer cell stopped with an error.", notes=broken)
+        if self.broken and not self.solved:
+            return Report(f"{self.task}: the answer cell stopped with an error.", notes=self.broken)
         if not answers and self._nothing_arrived():
             note = f"No cell says `# EXERCISE: {self.task}`, and nothing answers its check."
             return Report(f"{self.task}: no answer found.", notes=[note])
@@ -75,28 +78,31 @@ class Verdict:
                     why = "a check cell runs as it was released: move it out"
                 else:
                     why = "it runs after this check: move it up"
-                yield f"`{name}` is defined in cell {at + 1}; {why}."
+                yield f"`{name}` is defined in {self.exercise.place(at)}; {why}."
 
     def _outside(self, source):
         """Helpers of other cells: lost where the answer cell is graded alone."""
         for name in sorted(scope.free_names(source) - set(self.table["given"])):
             others = set(self._defining(name)) - self.exercise.answer(self.task).keys()
             for at in sorted(others)[:1]:
-                yield f"Note: the answer uses `{name}` of cell {at + 1}. Better move it in."
+                where = self.exercise.place(at)
+                yield f"Note: the answer uses `{name}` of {where}. Better move it in."
 
     def _rebound(self):
         """Names that the answer takes from the checks; here the checks got them back."""
         imported = scope.module_names(self.table.get("imports", ""))
         for at, source in self.exercise.answer(self.task).items():
             for name in sorted(imported & scope.assigned_names(source)):
-                yield f"Note: cell {at + 1} rebinds `{name}`, which the checks use. Rename it."
+                where = self.exercise.place(at)
+                yield f"Note: {where} rebinds `{name}`, which the checks use. Rename it."
 
     def _elsewhere(self):
         """What stopped in cells that aren't graded, if the task isn't solved."""
         answers = {at for task in self.exercise.known for at in self.exercise.answer(task)}
         for at, error in self.errors.items():
             if at not in answers and not self.solved:
-                yield f"Cell {at + 1}, which isn't graded, stopped: {error}"
+                where = self.exercise.place(at)
+                yield f"{where[0].upper()}{where[1:]}, which isn't graded, stopped: {error}"
 
     def _defining(self, name):
         cells = self.exercise.cells.items()

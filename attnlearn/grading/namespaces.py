@@ -1,0 +1,153 @@
+"""A room of its own for a process: Linux namespaces, entered without any privilege.
+
+Imports nothing of the package, for `launch.py` runs alone. Inside there is no network, no other
+process, no capability and another user; of the disk only what is named, read-only but for the
+folders to write in.
+"""
+
+import contextlib
+import ctypes
+import os
+import platform
+import signal
+import struct
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+NEW = {"mount": 0x20000, "uts": 1 << 26, "ipc": 1 << 27, "user": 1 << 28, "pid": 1 << 29}
+NEW_NETWORK = 1 << 30
+READ_ONLY, NO_SUID, NO_DEVICES, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 1 << 12, 1 << 14, 1 << 18
+DETACH, AT_RECURSIVE, MOUNT_SETATTR = 2, 0x8000, 442
+PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+DEATH_SIGNAL, NO_NEW_PRIVILEGES = 1, 38  # of prctl
+NOBODY = 65534
+DEVICES = ("null", "zero", "full", "random", "urandom")
+
+
+def enter(root, show, hide, write):
+    """Returns in a child that sees only this; the parent waits and ends as the child does.
+
+    `root` is an empty folder that becomes the new `/`. Who begins as root ends as another user.
+    """
+    privileged, here = os.getuid() == 0, os.getcwd()
+    if privileged:
+        _give_away(write)
+    _new_namespaces(privileged)
+    _mount(None, "/", None, RECURSIVE | PRIVATE)
+    _furnish(root, show, hide, write)
+    child = os.fork()
+    if child:
+        _mirror(child)
+    _call(LIBC.prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0), "prctl")
+    _mount("proc", f"{root}/proc", "proc", NO_SUID | NO_DEVICES)
+    with contextlib.suppress(OSError), open(f"{root}/proc/sys/user/max_user_namespaces", "w") as f:
+        f.write("0")  # no namespaces inside: they come with capabilities of their own
+    _attributes(f"{root}/proc", READ_ONLY, 0)
+    os.chdir(root)
+    number = PIVOT_ROOT[platform.machine()]
+    _call(LIBC.syscall(number, b".", b"."), "pivot_root")
+    _call(LIBC.umount2(b".", DETACH), "umount")  # the old root lies on top of the new one
+    _attributes("/", READ_ONLY, 0)
+    os.chdir(here)
+    if privileged:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+        _call(LIBC.prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0), "prctl")  # forgotten by setuid
+    _call(LIBC.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0), "prctl")
+
+
+def _give_away(folders):
+    for folder in folders:
+        for at, _, files in os.walk(folder):
+            for path in (at, *(os.path.join(at, name) for name in files)):
+                os.chown(path, NOBODY, NOBODY)
+
+
+def _new_namespaces(privileged):
+    """Users: root and nobody stay what they are; anyone else becomes nobody."""
+    flags = sum(NEW.values()) | NEW_NETWORK
+    if not privileged:
+        uid, gid = os.getuid(), os.getgid()
+        _call(LIBC.unshare(flags), "unshare")
+        _write("self", "setgroups", "deny")
+        _write("self", "uid_map", f"{NOBODY} {uid} 1")
+        _write("self", "gid_map", f"{NOBODY} {gid} 1")
+        return
+    own, (ready, go) = os.getpid(), os.pipe()
+    outside = os.fork()  # only a process outside may map more than one user
+    if outside == 0:
+        os.close(go)
+        os.read(ready, 1)
+        for name in ("uid_map", "gid_map"):
+            _write(own, name, f"0 0 1\n{NOBODY} {NOBODY} 1\n")
+        os._exit(0)
+    _call(LIBC.unshare(flags), "unshare")
+    os.close(go)
+    if os.waitpid(outside, 0)[1]:
+        raise OSError("uid_map: refused")
+
+
+def _furnish(root, show, hide, write):
+    _mount("tmpfs", root, "tmpfs", NO_SUID | NO_DEVICES, "size=64m,mode=755")
+    for name, size in (("tmp", "256m"), ("dev", "1m"), ("dev/shm", "256m"), ("proc", None)):
+        os.makedirs(f"{root}/{name}", exist_ok=True)
+        if size:
+            _mount("tmpfs", f"{root}/{name}", "tmpfs", NO_SUID | NO_DEVICES, f"size={size}")
+    for name in DEVICES:
+        _bind(f"/dev/{name}", root)
+    for path in show:
+        if _bind(path, root):
+            _attributes(root + path, READ_ONLY | NO_SUID, AT_RECURSIVE)
+    for path in hide:
+        if os.path.isdir(root + path):
+            _mount("tmpfs", root + path, "tmpfs", READ_ONLY, "size=4k")
+    for path in write:
+        _bind(path, root)
+
+
+def _bind(path, root):
+    """Show a path at its own place below `root`; False for links and what does not exist."""
+    target = root + path
+    if os.path.lexists(target) and not os.path.isdir(target):
+        return False
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    if os.path.islink(path):
+        os.symlink(os.readlink(path), target)
+        return False
+    if not os.path.exists(path):
+        return False
+    if os.path.isdir(path):
+        os.makedirs(target, exist_ok=True)
+    else:
+        open(target, "w").close()
+    _mount(path, target, None, BIND | RECURSIVE)
+    return True
+
+
+def _mirror(child):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os._exit(status if status >= 0 else 128 - status)
+
+
+def _mount(source, target, kind, flags, options=None):
+    texts = [text and os.fsencode(text) for text in (source, target, kind, options)]
+    flags = ctypes.c_ulong(flags)
+    _call(LIBC.mount(*texts[:3], flags, texts[3]), f"mount {target}")
+
+
+def _attributes(path, flags, how):
+    wanted = struct.pack("QQQQ", flags, 0, 0, 0)
+    done = LIBC.syscall(MOUNT_SETATTR, -100, os.fsencode(path), how, wanted, len(wanted))
+    _call(done, f"mount_setattr {path}")
+
+
+def _write(process, name, text):
+    with open(f"/proc/{process}/{name}", "w") as file:
+        file.write(text)
+
+
+def _call(result, what):
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

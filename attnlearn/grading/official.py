@@ -1,0 +1,225 @@
+"""The tasks of one submission: nbval's classes in a sandboxed kernel with the secret seed.
+
+The notebook runs twice from the top: once with the visible checks, then with the hidden ones. So
+nothing that an answer has seen of a hidden case can show up in the report on a visible one.
+"""
+
+import tempfile
+from pathlib import Path
+
+from nbval.kernel import CURRENT_ENV_KERNEL_NAME
+
+from ..exercise import forbid
+from . import bans, notebook, processes, records
+from .items import ExerciseFile, TaskItem
+from .kernel import GradingKernel
+from .sandbox import make_folders
+from .verdict import Verdict
+
+START_SECONDS = 120
+DEATHS = 3  # of one task: then its other cases are not run
+# Before each check: patches that an answer made to it are undone, chance is the same in every run,
+# and the seed is the secret one.
+FRESH = """\
+def _():
+    import os, random, sys
+    import numpy
+    os.environ.update({told!r})
+    for name in [n for n in sys.modules if n.split(".")[:2] == ["attnlearn", "exercise"]]:
+        del sys.modules[name]
+    random.seed(0)
+    numpy.random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+_()
+del _
+"""
+# Only these cases run. The second pass needs the visible check, too: hidden cases use its names.
+ONLY = """\
+def _():
+    from attnlearn.exercise.cases import Cases
+    call = Cases.__call__
+    def chosen(self, name, f=None, **options):
+        if f is None:
+            return lambda g: self(name, g, **options)
+        if name in {names!r}:
+            call(self, name, f, **options)
+    Cases.__call__ = chosen
+_()
+del _
+"""
+
+
+class OfficialFile(ExerciseFile):
+    """The pristine notebook with a student's answers."""
+
+    def __init__(self, *, job, **options):
+        super().__init__(content=job.transplant.content, known=job.tables, **options)
+        self.job = job
+        self.endless = set()  # cells that ran out of time: once is enough
+        self.second_pass = False
+        self.folder = tempfile.TemporaryDirectory(prefix="scratch-")
+        self.spared = processes.descendants()
+
+    def collect(self):
+        tasks = sorted(self.known, key=self.position)
+        yield from (VisibleItem.of(self, task) for task in tasks)
+        yield from (HiddenItem.of(self, task) for task in tasks if self.hidden(task))
+
+    def answer(self, task):
+        return self.job.transplant.answers.get(task, {})
+
+    def place(self, at):
+        return self.job.transplant.place(at)
+
+    def hidden(self, task):
+        return self.known[task]["hidden_checks"]
+
+    def setup(self):
+        sandbox, limits = self.job.sandbox, self.job.sandbox.limits
+        folder = Path(tempfile.mkdtemp(dir=self.folder.name))
+        make_folders(folder)
+        scratch = folder / "scratch"
+        lean = scratch / "tables"
+        notebook.write(lean / "tables.json", notebook.dumps(self._lean_tables()))
+        told = {"SEED": self.job.seed, "MODE": "grade", "TABLES": str(lean)}
+        self.fresh = FRESH.format(told={f"ATTNLEARN_{key}": told[key] for key in told})
+        self.kernel = GradingKernel(
+            CURRENT_ENV_KERNEL_NAME,
+            cwd=str(scratch),
+            startup_timeout=START_SECONDS,
+            seconds=limits.cell_seconds,
+            argv=sandbox.command(folder),
+            env=sandbox.environment(scratch),
+            output_mb=limits.output_mb,
+            watch=self._too_many,
+        )
+
+    def teardown(self):
+        if hasattr(self, "kernel"):
+            super().teardown()
+        processes.end_all(self.spared)
+        self.folder.cleanup()
+
+    def revive(self):
+        if not self.kernel.is_alive():
+            processes.end_all(self.spared)  # what the dead kernel has left behind
+        super().revive()
+
+    def run(self, source, at):
+        is_cell = at in self.cells and source == self.cells[at]["source"]
+        if is_cell and at in self.endless:
+            return [], self.fatal.get(at)
+        outputs, error = super().run(source, at)
+        if is_cell and self.kernel.fault == "time":
+            self.endless.add(at)
+        return outputs, error
+
+    def again(self):
+        """From the top once more, in the same kernel: the second pass."""
+        self.second_pass, self.done, self.errors = True, 0, {}
+
+    def what_went_wrong(self, outputs, problem):
+        """In the second pass only why the kernel was ended: other words might tell a secret."""
+        if self.second_pass:
+            outputs, problem = [], "an error stopped this"
+        return super().what_went_wrong(outputs, problem)
+
+    def cases(self, task, sources, wanted):
+        """{case: value} of the cases that these check cells hold, and why they stopped or None."""
+        values, stopped = self._checks(task, sources, wanted)
+        missing = [name for name in wanted if name not in values]
+        if not missing or stopped is None:
+            return values, stopped
+        why = records.refusal(stopped)
+        if self.kernel.is_alive() or self.kernel.fault == "time":
+            return values | dict.fromkeys(missing, why), stopped
+        return values | self._one_by_one(task, sources, missing, why), stopped
+
+    def _one_by_one(self, task, sources, names, why):
+        """After a death: what was sent just before may be lost with it, so each runs alone."""
+        values, deaths = {}, 0
+        for name in names:
+            if deaths < DEATHS:
+                self.revive()
+                self.run_above(self.position(task))
+                values |= self._checks(task, sources, [name])[0]
+                deaths += not self.kernel.is_alive()
+            values.setdefault(name, why)
+        return values
+
+    def _checks(self, task, sources, names):
+        outputs, at = [], self.position(task)
+        before = f"{self.fresh}{self.known[task]['imports']}\n{ONLY.format(names=names)}"
+        for source in sources:
+            self.run(before, at)
+            out, stopped = self.run(source, at)
+            outputs += out
+            if stopped:
+                break
+        return records.values(outputs, task, self.job.findings), stopped
+
+    def _lean_tables(self):
+        """What a check must know in the kernel; no expected value, no hint."""
+        seconds = self.job.sandbox.limits.case_seconds
+        tasks = {
+            task: {"forbid": table["forbid"], "defines": table["defines"], "seconds": seconds}
+            for task, table in self.known.items()
+        }
+        return {"stem": "", "tasks": tasks}
+
+    def _too_many(self):
+        own = processes.descendants().keys() - self.spared.keys()
+        return "processes" if len(own) > self.job.sandbox.limits.processes else None
+
+
+class OfficialItem(TaskItem):
+    """One task in one of the two passes."""
+
+    @classmethod
+    def of(cls, file, task):
+        return cls.from_parent(file, name=task, cell_num=file.position(task), cell=None, options={})
+
+    def runtest(self):
+        exercise, job, task = self.parent, self.parent.job, self.name
+        exercise.run_above(self.cell_num)
+        if task not in job.errors:
+            job.errors[task] = dict(exercise.errors)
+        table = job.tables[task]
+        wanted = [c["name"] for c in table["cases"] if c["hidden"] == self.is_hidden]
+        values, stopped = exercise.cases(task, self.sources(table), wanted)
+        job.values[task] |= {name: values[name] for name in wanted if name in values}
+        if stopped:
+            job.stopped[task] = stopped
+        job.verdicts[task] = self.judge()
+
+    def judge(self):
+        """The verdict on what has arrived so far; what is forbidden is looked for here as well."""
+        exercise, job, task = self.parent, self.parent.job, self.name
+        table, values = job.tables[task], job.values[task]
+        if name := bans.broken(exercise.answer(task).values(), table):
+            said = {"k": "error", "v": "Forbidden", "msg": forbid.message(name)}
+            values = {case["name"]: said for case in table["cases"]}
+        stopped = job.stopped.get(task)
+        return Verdict(exercise, task, table, values, job.errors[task], stopped)
+
+    def repr_failure(self, excinfo):
+        return f"{self.name}: {type(excinfo.value).__name__}: {excinfo.value}"
+
+
+class VisibleItem(OfficialItem):
+    is_hidden = False
+
+    def sources(self, table):
+        return [table["check"]]
+
+
+class HiddenItem(OfficialItem):
+    is_hidden = True
+
+    def setup(self):
+        if not self.parent.second_pass:
+            self.parent.again()
+
+    def sources(self, table):
+        return [table["check"], *table["hidden_checks"]]

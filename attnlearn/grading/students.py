@@ -1,0 +1,140 @@
+"""Who handed in which file: the names that learning platforms give to files and folders.
+
+Canvas: ``doejane_LATE_101_7001_03_masks.ipynb``, where the numbers are user and upload.
+Moodle: ``Jane Doe_101_assignsubmission_file_/03_masks.ipynb``, or one name without the folder.
+Gradescope: ``submission_7001/03_masks.ipynb``, the names in ``submission_metadata.yml``.
+Others: the name of the file, or of the folder where the file is named after the assignment.
+"""
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+
+from .inbox import ARCHIVE, NOTEBOOK
+
+MOODLE = re.compile(r"(?P<name>.+)_(?P<id>\d+)_assignsubmission_(file|onlinetext)")
+CANVAS = re.compile(r"(?P<name>[^_]+?)(_LATE)?_(?P<id>\d+)_(?P<upload>\d+)_.")
+GRADESCOPE = re.compile(r"submission_(?P<id>\d+)$")
+COPY = re.compile(r"([ _-]*\((\d+)\)|[ -]+Copy ?(\d*))$", re.I)
+
+
+@dataclass(frozen=True)
+class Student:
+    """A student; two of one name differ by the platform's id, or by where their files lay."""
+
+    name: str
+    id: str = ""
+    place: str = ""
+
+
+def keys(students):
+    """{student: a name for files}, unique on every file system; other scripts stay as they are."""
+    found = {}
+    for who in students:
+        text = "-".join(filter(None, (who.name, who.id)))
+        key = re.sub(r"[^\w.-]+", "-", text).strip("-._")[:60] or "student"
+        if key != text or who.place or key.casefold() in map(str.casefold, found.values()):
+            digest = hashlib.sha256(f"{who.name}/{who.id}/{who.place}".encode()).hexdigest()
+            key = f"{key}-{digest[:6]}"
+        found[who] = key
+    return found
+
+
+def by_student(papers, assignment):
+    """{student: papers, the latest first}; files of no student's own are left out."""
+    papers = list(papers)
+    people = _gradescope(papers)
+    notebooks = Counter(paper.place.parent for paper in papers if _is_work(paper))
+    named = {
+        paper.place.parent
+        for paper in papers
+        if _is_work(paper) and assignment.casefold() in paper.place.name.casefold()
+    }
+    found = {}
+    for paper in papers:
+        who = _platform(paper.place, people)
+        if who is None and _is_work(paper):
+            alone = len(paper.place.parts) > 2 and (
+                notebooks[paper.place.parent] == 1 or paper.place.parent in named
+            )
+            who = Student(_plain(paper.place, assignment, alone))
+        if who:
+            found.setdefault(who, []).append(paper)
+    return {who: sorted(own, key=_age, reverse=True) for who, own in _apart(found).items()}
+
+
+def _platform(place, people):
+    """The student that a platform's name tells, or None."""
+    for part in place.parts:
+        if match := GRADESCOPE.match(part):
+            return people.get(match["id"]) or Student(part, match["id"])
+        if match := MOODLE.match(part):
+            return Student(clean(match["name"]), match["id"])
+    for part in reversed(place.parts[1:]):  # the first may be a folder of the teacher's
+        if match := CANVAS.match(part):
+            return Student(clean(match["name"]), match["id"])
+    return None
+
+
+def _plain(place, assignment, folder_is_student):
+    """The name in the file's name, or the folder's where the file has none of its own."""
+    stem = COPY.sub("", ARCHIVE.sub("", NOTEBOOK.sub("", place.name)))
+    name = re.sub(re.escape(assignment), "", stem, flags=re.I).strip(" _-.")
+    if name and not folder_is_student:
+        return clean(name)
+    folders = [part for part in place.parts[:-1] if part not in ("/", assignment)]
+    return clean(folders[-1] if folders else stem)
+
+
+def _apart(found):
+    """One plain name in several folders may be several people: both are graded."""
+    apart = {}
+    for who, papers in found.items():
+        folders = {str(paper.place.parent) for paper in papers}
+        if who.id or len(folders) == 1:
+            apart[who] = papers
+            continue
+        for paper in papers:
+            own = Student(who.name, "", str(paper.place.parent))
+            apart.setdefault(own, []).append(paper)
+    return apart
+
+
+def _age(paper):
+    """Sorts from the oldest file to the latest."""
+    canvas = [int(m["upload"]) for part in paper.place.parts if (m := CANVAS.match(part))]
+    copy = COPY.search(paper.place.stem)
+    number = next((int(n) for n in (copy.groups()[1:] if copy else ()) if n), 0)
+    return (canvas[0] if canvas else 0, paper.time, number, str(paper.place))
+
+
+def _gradescope(papers):
+    """{number of a submission: student} from the list beside the folders."""
+    people = {}
+    for paper in papers:
+        if paper.place.name != "submission_metadata.yml":
+            continue
+        try:
+            text = paper.read().decode("utf-8", "replace")
+        except ValueError:
+            continue
+        for block in re.split(r"^(?=submission_\d+:)", text, flags=re.M):
+            if number := re.match(r"submission_(\d+):", block):
+                names = re.findall(r"^[ -]*:name: (.+)$", block, re.M)
+                if names:
+                    names = [clean(name.strip().strip("'\"")) for name in names]
+                    people[number[1]] = Student(" and ".join(names), number[1])
+    return people
+
+
+def _is_work(paper):
+    return bool(NOTEBOOK.search(paper.place.name) or ARCHIVE.search(paper.place.name))
+
+
+def clean(name, longest=120):
+    """A name without control characters, which no table and no terminal should meet."""
+    name = " ".join(unicodedata.normalize("NFC", name).split())
+    kept = (c for c in name if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
+    return "".join(kept)[:longest].strip() or "nameless"

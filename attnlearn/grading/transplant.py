@@ -1,0 +1,130 @@
+"""Put a student's answers into the pristine notebook: all else in theirs is left behind.
+
+So checks that were edited, deleted or skipped, stored outputs, metadata and kernel names of the
+student's file play no part.
+"""
+
+import builtins
+from dataclasses import dataclass, field
+
+from ..exercise import scope
+from . import carried, notebook
+
+LONGEST = 200_000  # characters of one cell: no answer is a book
+
+
+@dataclass
+class Transplant:
+    """The notebook that is run, and where its parts came from."""
+
+    content: dict
+    answers: dict = field(default_factory=dict)  # task: {position in content: source}
+    origin: dict = field(default_factory=dict)  # position in content: cell number of the student
+    findings: list = field(default_factory=list)
+
+    def place(self, at):
+        """What a student would call the cell at a position."""
+        return f"cell {self.origin[at]}" if at in self.origin else "a cell of the exercise"
+
+
+def transplant(pristine, student, tasks):
+    """`tasks` maps each task's id to its table: blank, given, defines."""
+    result = Transplant({**pristine, "cells": []})
+    cells = _code_of(student, result.findings)
+    own = {task: _answers(task, table, cells, result.findings) for task, table in tasks.items()}
+    for cell in pristine["cells"]:
+        task = _answered(cell)
+        if task is None:
+            result.content["cells"].append(_normal(cell))
+            continue
+        result.answers[task] = {}
+        if own[task]:
+            _carry(result, task, cells, own, tasks[task])
+        for at in own[task]:
+            _add(result, task, cells[at], at)
+    return result
+
+
+def _code_of(student, findings):
+    """{position: source} of the code cells, without those that can't be analysed safely."""
+    cells = {}
+    for at, cell in notebook.code_cells(student):
+        source = cell["source"]
+        if len(source) > LONGEST or not carried.readable(source):
+            findings.append(f"Cell {at + 1} is too long or too deeply nested to be read.")
+            line = notebook.EXERCISE_LINE.search(source)
+            source = (
+                f"{line[0] if line else ''}\nraise SyntaxError('too long or too deeply nested')"
+            )
+        cells[at] = {**cell, "source": source}
+    return cells
+
+
+def _answers(task, table, cells, findings):
+    """Positions of the cells that answer a task, in their order."""
+    found = [at for at, cell in cells.items() if task in notebook.answers(cell)]
+    if not found and (found := _defining(table, cells)):
+        numbers = ", ".join(str(at + 1) for at in found)
+        findings.append(
+            f"{task}: no cell says `# EXERCISE: {task}`; cell {numbers} defines what it asks for."
+        )
+    if not found:
+        findings.append(f"{task}: no answer cell was found.")
+    unlike = list({cells[at]["source"].strip(): at for at in found}.values())  # the last of equals
+    written = [at for at in unlike if cells[at]["source"].strip() != table["blank"].strip()]
+    if len(found) > 1:
+        numbers = ", ".join(str(at + 1) for at in found)
+        ran = "They hold the same and ran once."
+        if len(unlike) > 1:
+            ran = "Those that differ ran in this order, so the last definition counts."
+        findings.append(f"{task}: cells {numbers} answer it. {ran}")
+    return sorted(written) or unlike
+
+
+def _defining(table, cells):
+    """Unmarked cells that define what the task asks for; checks and other answers aside."""
+    asked = set(table["defines"])
+    return [
+        at
+        for at, cell in cells.items()
+        if asked & scope.module_names(cell["source"])
+        and not notebook.answers(cell)
+        and not notebook.CHECK_CALL.search(cell["source"])
+    ]
+
+
+def _carry(result, task, cells, own, table):
+    """The helper definitions that an answer reaches, in a cell above it for each of theirs."""
+    others = {
+        at: cell["source"]
+        for at, cell in cells.items()
+        if at not in own[task] and not notebook.CHECK_CALL.search(cell["source"])
+    }
+    answer = {at: cells[at]["source"] for at in own[task]}
+    known = {*table["given"], *dir(builtins), *scope.SHELL}
+    texts = {}
+    for at, text in carried.statements(others, answer, known):
+        texts[at] = texts.get(at, "") + text.rstrip("\n") + "\n"
+    for at, text in texts.items():
+        names = ", ".join(f"`{name}`" for name in sorted(scope.module_names(text)))
+        result.findings.append(f"{task}: {names} of cell {at + 1} came along with the answer.")
+        _add(result, task, {"source": text}, at)
+
+
+def _add(result, task, cell, at):
+    place = len(result.content["cells"])
+    role = {"attnlearn": {"role": "answer", "exercise": task}}
+    made = notebook.code_cell(f"{task}-answer-{place}", "", role)
+    result.content["cells"].append({**made, "source": cell["source"]})
+    result.answers[task][place] = cell["source"]
+    result.origin[place] = at + 1
+
+
+def _answered(cell):
+    """The task that a pristine cell has the place for, or None."""
+    role = cell["metadata"].get("attnlearn", {})
+    return role["exercise"] if role.get("role") == "answer" else None
+
+
+def _normal(cell):
+    return {**cell, "source": notebook.joined(cell["source"])}

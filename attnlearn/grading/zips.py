@@ -1,0 +1,71 @@
+"""Zips as learning platforms export them: names are checked, sizes are bounded."""
+
+import stat
+import time
+import zipfile
+from dataclasses import dataclass
+
+MOST = 20_000  # members of one archive
+
+
+class ZipError(ValueError):
+    """An archive or a member that can't be read; the message says why, and how to mend it."""
+
+
+@dataclass
+class Member:
+    names: tuple  # folders and file
+    time: float
+    at: int  # its number: two members may have one name
+    trouble: str = ""
+
+
+def members(file):
+    """The files of an archive; those of a suspicious name or kind carry their trouble."""
+    with _opened(file) as archive:
+        infos = archive.infolist()
+    if len(infos) > MOST:
+        raise ZipError(f"an archive of more than {MOST} files: hand in the notebook itself")
+    return [_member(info, at) for at, info in enumerate(infos) if not info.is_dir()]
+
+
+def read(file, member, limit):
+    """The bytes of a member; whatever its header promises, never more than `limit`."""
+    if member.trouble:
+        raise ZipError(member.trouble)
+    with _opened(file) as archive:
+        info = archive.infolist()[member.at]
+        if info.flag_bits & 1:
+            raise ZipError("an encrypted archive: hand it in without a password")
+        try:
+            with archive.open(info) as inside:
+                data = inside.read(limit + 1)
+        except Exception as error:  # zipfile and zlib raise much on what was made up
+            raise ZipError(f"damaged inside its archive ({error}): hand it in again") from None
+    if len(data) > limit:
+        size = f"{limit / 2**20:g} MB"
+        raise ZipError(f"larger than {size} when unpacked: clear all outputs and save it again")
+    return data
+
+
+def _opened(file):
+    try:
+        return zipfile.ZipFile(file)
+    except Exception as error:
+        raise ZipError(f"no archive, or a damaged one ({error}): hand it in again") from None
+
+
+def _member(info, at):
+    raw = info.filename.replace("\\", "/")
+    parts = raw.split("/")
+    names = tuple(part for part in parts if part not in ("", ".", ".."))
+    trouble = ""
+    if ".." in parts or raw.startswith("/") or raw[1:2] == ":":
+        trouble = f"its name in the archive leads out of it ({raw[:80]!r}): make a new archive"
+    if stat.S_ISLNK(info.external_attr >> 16):
+        trouble = "a symbolic link in an archive: hand in the file itself"
+    try:
+        moment = time.mktime((*info.date_time, 0, 0, -1))
+    except (ValueError, OverflowError):
+        moment = 0.0
+    return Member(names or ("nameless",), moment, at, trouble)

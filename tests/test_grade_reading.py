@@ -1,0 +1,281 @@
+"""What is handed in is read with suspicion, and everybody is found under their own name."""
+
+import io
+import os
+import stat
+import zipfile
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from attnlearn.grading import grade, inbox, students, zips
+
+LIMIT = 100_000
+STEM = "03_masks"
+
+
+def zipped(files, **options):
+    """The bytes of a zip of {name: bytes, or (ZipInfo, bytes)}."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, **options) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return target.getvalue()
+
+
+def handed_in(folder, files):
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder
+
+
+def found(*paths):
+    """{student's name and id: places of the papers, the latest first}."""
+    grouped = students.by_student(inbox.papers(paths, LIMIT), STEM)
+    return {(who.name, who.id): [str(p.place) for p in papers] for who, papers in grouped.items()}
+
+
+def only(*paths):
+    (paper,) = inbox.papers(paths, LIMIT)
+    return paper
+
+
+NAMES = {
+    "smith.ipynb": ("smith", ""),
+    "Ana Nuñez.ipynb": ("Ana Nuñez", ""),
+    "山田太郎.ipynb": ("山田太郎", ""),
+    "smith (1).ipynb": ("smith", ""),
+    "smith-Copy1.ipynb": ("smith", ""),
+    "student-01.ipynb": ("student-01", ""),
+    "03_masks_smith.ipynb": ("smith", ""),
+    "smith 03_Masks.ipynb": ("smith", ""),
+    "smith.ipynb.txt": ("smith", ""),
+    "SMITH.IPYNB": ("SMITH", ""),
+    '=1+1,"x".ipynb': ('=1+1,"x"', ""),
+    "doejane_101_7001_03_masks.ipynb": ("doejane", "101"),
+    "doejane_LATE_101_7002_03_masks-1.ipynb": ("doejane", "101"),
+    "Jane Doe_101_assignsubmission_file_03_masks.ipynb": ("Jane Doe", "101"),
+    "Jane Doe_101_assignsubmission_file_/03_masks.ipynb": ("Jane Doe", "101"),
+    "jane/03_masks.ipynb": ("jane", ""),
+    "jane/masks.ipynb": ("jane", ""),
+    "jane/03_masks/03_masks.ipynb": ("jane", ""),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_or_its_folder_tells_the_student(tmp_path, name):
+    handed_in(tmp_path / "class", {name: b"{}"})
+    assert list(found(tmp_path / "class")) == [NAMES[name]]
+
+
+def test_gradescope_names_come_from_its_list(tmp_path):
+    metadata = (
+        "submission_7001:\n  :submitters:\n  - :name: Jane Doe\n    :sid: '101'\n"
+        "submission_7002:\n  :submitters:\n  - :name: Jan Kim\n  - :name: Ann Lee\n"
+    )
+    folder = handed_in(
+        tmp_path / "assignment_9_export",
+        {
+            "submission_metadata.yml": metadata.encode(),
+            "submission_7001/03_masks.ipynb": b"{}",
+            "submission_7002/work.ipynb": b"{}",
+            "submission_7003/work.ipynb": b"{}",
+        },
+    )
+    assert list(found(folder)) == [
+        ("Jane Doe", "7001"),
+        ("Jan Kim and Ann Lee", "7002"),
+        ("submission_7003", "7003"),
+    ]
+
+
+def test_a_zip_is_read_like_a_folder_and_so_is_a_zip_in_it(tmp_path):
+    inner = zipped({"03_masks.ipynb": b"{}"})
+    outer = zipped(
+        {
+            "doejane_101_7001_hw.zip": inner,
+            "kimjan_102_7002_03_masks.ipynb": b"{}",
+            "__MACOSX/._kimjan_102_7002_03_masks.ipynb": b"\0",
+            ".DS_Store": b"\0",
+        }
+    )
+    path = tmp_path / "submissions.zip"
+    path.write_bytes(outer)
+    assert list(found(path)) == [("doejane", "101"), ("kimjan", "102")]
+
+
+def test_the_latest_of_several_files_comes_first(tmp_path):
+    folder = handed_in(
+        tmp_path / "class",
+        {
+            "doejane_101_7003_03_masks.ipynb": b"",
+            "doejane_101_7010_03_masks-1.ipynb": b"",
+            "smith.ipynb": b"",
+            "smith (2).ipynb": b"",
+            "kim.ipynb": b"",
+            "kim (1).ipynb": b"",
+        },
+    )
+    for name in os.listdir(folder):
+        os.utime(folder / name, (1000, 1000))
+    os.utime(folder / "kim.ipynb", (2000, 2000))
+    latest = {name: places[0] for (name, _), places in found(folder).items()}
+    assert latest == {
+        "doejane": "class/doejane_101_7010_03_masks-1.ipynb",
+        "smith": "class/smith (2).ipynb",
+        "kim": "class/kim.ipynb",
+    }
+
+
+def test_two_students_of_one_name_stay_two(tmp_path):
+    folder = handed_in(
+        tmp_path / "class",
+        {
+            "Jan Kim_101_assignsubmission_file_/03_masks.ipynb": b"",
+            "Jan Kim_102_assignsubmission_file_/03_masks.ipynb": b"",
+            "monday/lee.ipynb": b"",
+            "monday/ito.ipynb": b"",
+            "friday/lee.ipynb": b"",
+            "friday/roe.ipynb": b"",
+        },
+    )
+    grouped = students.by_student(inbox.papers([folder], LIMIT), STEM)
+    names = sorted(who.name for who in grouped)
+    assert names == ["Jan Kim", "Jan Kim", "ito", "lee", "lee", "roe"]
+    keys = students.keys(grouped)
+    assert len({key.casefold() for key in keys.values()}) == 6
+
+
+def test_keys_are_safe_file_names():
+    names = ["a/../b", "..", "=cmd|' /C calc'!A0", "Smith", "smith", "山田 太郎", "x" * 300, ""]
+    keys = students.keys([students.Student(name) for name in names])
+    assert len({key.casefold() for key in keys.values()}) == len(names)
+    for key in keys.values():
+        assert len(key) <= 70
+        assert not set(key) & set("/\\:*?\"<>|' ")
+        assert not key.startswith((".", "-"))
+    assert keys[students.Student("Smith")] == "Smith"
+
+
+def test_names_lose_what_no_table_and_no_terminal_should_meet():
+    assert students.clean("a\x1b[31mb\u202ec\nd") == "a[31mbc d"
+    assert len(students.clean("x" * 300)) == 120
+
+
+CELLS = {
+    "=1+1": "'=1+1",
+    "+1": "'+1",
+    "-1": "'-1",
+    "@x": "'@x",
+    "a=b": "a=b",
+    2.5: 2.5,
+}
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_no_cell_is_a_formula(cell):
+    assert grade.safe(cell) == CELLS[cell]
+
+
+def test_a_file_above_the_limit_is_not_read(tmp_path):
+    path = tmp_path / "big.ipynb"
+    path.write_bytes(b" " * (LIMIT + 1))
+    with pytest.raises(inbox.Unreadable, match=r"larger than .* clear all outputs"):
+        only(path).read()
+    path.write_bytes(b" " * LIMIT)
+    assert len(only(path).read()) == LIMIT
+
+
+def test_links_and_pipes_are_not_followed(tmp_path):
+    secret = tmp_path / "secret.ipynb"
+    secret.write_text("{}")
+    folder = tmp_path / "class"
+    (folder / "real").mkdir(parents=True)
+    (folder / "linked.ipynb").symlink_to(secret)
+    (folder / "jane").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe.ipynb")
+    papers = {paper.place.name: paper for paper in inbox.papers([folder], LIMIT)}
+    assert papers.keys() == {"linked.ipynb", "jane", "pipe.ipynb"}
+    with pytest.raises(inbox.Unreadable, match="a symbolic link: hand in the file itself"):
+        papers["linked.ipynb"].read()
+    with pytest.raises(inbox.Unreadable, match="no plain file"):
+        papers["pipe.ipynb"].read()
+
+
+def link_in_zip():
+    info = zipfile.ZipInfo("jane.ipynb")
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return info
+
+
+def encrypted():
+    """Its header says that a member needs a password."""
+    data = bytearray(zipped({"jane.ipynb": b"{}"}))
+    data[6] |= 1
+    data[data.rindex(b"PK\x01\x02") + 8] |= 1
+    return bytes(data)
+
+
+def corrupt():
+    data = bytearray(zipped({"jane.ipynb": os.urandom(2000)}))
+    data[100:1200] = bytes(1100)
+    return bytes(data)
+
+
+ARCHIVES = {
+    "a name that climbs": (zipped({"../../jane.ipynb": b"{}"}), "leads out of it"),
+    "an absolute name": (zipped({"/etc/jane.ipynb": b"{}"}), "leads out of it"),
+    "a drive": (zipped({"C:\\x\\jane.ipynb": b"{}"}), "leads out of it"),
+    "a link": (zipped({link_in_zip(): b"/etc/passwd"}), "a symbolic link in an archive"),
+    "a bomb": (zipped({"jane.ipynb": bytes(50_000_000)}), "when unpacked: clear all outputs"),
+    "a password": (encrypted(), "an encrypted archive"),
+    "corrupt": (corrupt(), "damaged inside its archive"),
+    "cut off": (zipped({"jane.ipynb": b"{}" * 500})[:60], "no archive, or a damaged one"),
+    "no zip": (b"hello", "no archive, or a damaged one"),
+    "empty": (zipped({}), "an empty archive"),
+    "junk only": (zipped({"__MACOSX/._jane.ipynb": b"{}"}), "an empty archive"),
+}
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_a_bad_archive_says_why_and_harms_nothing(tmp_path, kind):
+    data, words = ARCHIVES[kind]
+    (tmp_path / "jane.zip").write_bytes(data)
+    before = sorted(tmp_path.rglob("*"))
+    paper = only(tmp_path / "jane.zip")
+    with pytest.raises(inbox.Unreadable, match=words):
+        paper.read()
+    assert ".." not in paper.place.parts
+    assert not paper.place.is_absolute()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_one_bad_member_leaves_the_others(tmp_path):
+    (tmp_path / "c.zip").write_bytes(zipped({"../jane.ipynb": b"{}", "kim.ipynb": b"[]"}))
+    papers = {paper.place.name: paper for paper in inbox.papers([tmp_path / "c.zip"], LIMIT)}
+    assert papers["kim.ipynb"].read() == b"[]"
+
+
+def test_too_many_members_are_refused(monkeypatch):
+    monkeypatch.setattr(zips, "MOST", 3)
+    with pytest.raises(zips.ZipError, match="more than 3 files"):
+        zips.members(io.BytesIO(zipped({f"{n}.ipynb": b"" for n in range(4)})))
+
+
+def test_two_members_of_one_name_are_two(tmp_path):
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.writestr("jane.ipynb", b"1")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("jane.ipynb", b"2")
+    (tmp_path / "class.zip").write_bytes(target.getvalue())
+    papers = list(inbox.papers([tmp_path / "class.zip"], LIMIT))
+    assert [paper.read() for paper in papers] == [b"1", b"2"]
+
+
+def test_a_place_begins_with_the_given_folder(tmp_path):
+    folder = handed_in(tmp_path / "class", {"jane/x.ipynb": b""})
+    assert only(folder).place == PurePosixPath("class/jane/x.ipynb")
+    assert only(Path(folder / "jane" / "x.ipynb")).place == PurePosixPath("jane/x.ipynb")
