@@ -614,6 +614,9 @@ def _(rng):
     for B, T, C, H in sizes:
         whole[f"split {B} x {T} x {C} into {H}"] = split(_numbers(rng, B, T, C), H)
         whole[f"merge {B} x {H} x {T} x {C}"] = merge(_numbers(rng, B, H, T, C))
+    x = _numbers(rng, 2, 5, 6)
+    whole["no copy"] = np.shares_memory(split(x, 2), x)
+    whole["5 numbers, 2 heads"] = _outcome(lambda: split(x[..., :5], 2))
     return whole
 
 
@@ -828,7 +831,7 @@ def merge(o):
     return o.mean(1)
 
 
-# %% wrong heads-2 left-over numbers are dropped keeps=0.96
+# %% wrong heads-2 left-over numbers are dropped
 # A width that does not divide loses its last numbers without a word. Raise an error, or let NumPy
 # raise it.
 def split(x, heads):
@@ -844,7 +847,7 @@ def merge(o):
     return o.reshape(B, T, H * D)
 
 
-# %% wrong heads-2 a copy for each head keeps=0.96
+# %% wrong heads-2 a copy for each head
 # You copy all of x. Cutting and moving axes change only how the same memory is read.
 def split(x, heads):
     B, T, C = x.shape
@@ -1903,6 +1906,24 @@ def drop_heads(o, keep, training):
     return o
 
 
+# %% wrong heads-4 the gates are written into o
+# Your gates change the array that the caller gave you. Whoever needs the heads' outputs again finds
+# them spoilt.
+def gated(o, x, w):
+    B, H, T, D = o.shape
+    gates = 1 / (1 + np.exp(-(x @ w)))
+    o *= gates.reshape(B, T, H, D).transpose(0, 2, 1, 3)
+    return o
+
+
+def drop_heads(o, keep, training):
+    if not training:
+        return o
+    share = keep.mean(1, keepdims=True)
+    factor = keep / np.where(share == 0, 1, share)
+    return o * factor[:, :, None, None]
+
+
 # %% [markdown]
 # ## heads-5: Mend a widely copied multi-head attention
 #
@@ -2511,7 +2532,12 @@ def _(rng):
     q[0, :, :, 0], k[0, ..., 0] = 50, 50
     mask = np.tri(3, 4, 1, dtype=bool) & (np.arange(6) != 4)[:, None, None]
     mask = mask & (np.arange(4) != np.arange(6)[:, None] % 3)[:, None]
-    return grouped_attention(q, k, v, mask)
+    one, long = np.ones((1, 32, 1, 64)), np.ones((1, 2, 2048, 64))
+    return {
+        "output": grouped_attention(q, k, v, mask),
+        "5 heads, 2 key heads": _outcome(lambda: grouped_attention(q[:, :5], k, v)),
+        "too much memory": _extra_mb(lambda: grouped_attention(one, long, long)) > 6,
+    }
 
 
 # %% hidden heads-6
@@ -2643,7 +2669,7 @@ def grouped_attention(q, k, v, mask=None):
     return weights.reshape(B, Hq, T, S) @ np.tile(v, (1, Hq // Hk, 1, 1))
 
 
-# %% wrong heads-6 keys and values repeated in memory keeps=0.9
+# %% wrong heads-6 keys and values repeated in memory
 # You copy keys and values for every query head. That is the memory that grouped heads should
 # save: let the product broadcast instead.
 # Seen: FYYFU/HeadKV#3
@@ -2665,7 +2691,7 @@ def grouped_attention(q, k, v, mask=None):
     return weights @ v
 
 
-# %% wrong heads-6 left-over heads stay empty keeps=0.95
+# %% wrong heads-6 left-over heads stay empty
 # With 5 query heads and 2 key heads you leave one query head at zero without a word. Refuse heads
 # that don't divide.
 # Seen: fla-org/flash-linear-attention#1029
@@ -2938,8 +2964,8 @@ def grouped_attention(q, k, v, mask=None):
 # `0.01 * mean(var(p, axis=1))`, the variance over the heads. Think: what is it for equal heads?
 #
 # Write `accepts(penalty)`. It gets a *function* that somebody else wrote. `penalty(p)` takes
-# weights `p`, floats `[B, H, T, S]`, whose rows sum to 1, or hold zeros where a query sees
-# nothing. You return `True` if it keeps all of these promises, `False` if not:
+# weights `p`, floats `[B, H, T, S]` of two heads or more, whose rows sum to 1, or hold zeros where
+# a query sees nothing. You return `True` if it keeps all of these promises, `False` if not:
 #
 # 1. **Copies cost.** Take heads of which no two look at the same key for the same query, sharp
 #    ones or flat ones, and make any one of them a copy of any other: the penalty must rise.
@@ -2948,7 +2974,8 @@ def grouped_attention(q, k, v, mask=None):
 #    its examples.
 # 4. It is **one finite number**, with empty rows, too, and it leaves `p` as it was.
 #
-# - Right penalties come in several styles and sizes, negative ones as well: accept them all.
+# - Right penalties come in several styles and sizes, negative ones as well, and round in the last
+#   digits: accept them all.
 # - A penalty that raises an error is wrong: return `False`, don't let the error through.
 # - Judge only by calling it, with weights that you make.
 #
@@ -2965,8 +2992,8 @@ def grouped_attention(q, k, v, mask=None):
 # <summary>Hint 1 for heads-7: weights that tell</summary>
 #
 # Random weights agree a little everywhere, and prove little. Build three heads that never meet:
-# at each query every head has keys of its own, and they move from query to query. Why should they
-# move?
+# at each query every head has keys of its own, and they move from query to query until each head
+# has been everywhere. Why should they move?
 #
 # </details>
 #
@@ -3103,8 +3130,12 @@ def _writes_into_p(p):
     return -np.mean(p * p)
 
 
+def _verdict(penalty):
+    return accepts(lambda p: penalty(p))  # a function without a name
+
+
 def _verdicts(right, wrong):
-    return {"the right penalty": accepts(right), "the wrong penalty": accepts(wrong)}
+    return {"the right penalty": _verdict(right), "the wrong penalty": _verdict(wrong)}
 
 
 case("the variance itself", lambda: _verdicts(_minus_variance, _variance))
@@ -3130,7 +3161,7 @@ def _():
     more = (_mean_over_queries, _sharpness, _differences_cancel, _not_a_number, _insists_on_rows)
     rest = (_made_for_two_heads, _one_number_per_example, _heads_of_all_examples)
     last = (_summed_over_the_batch, _writes_into_p)
-    return {f.__name__: accepts(f) for f in right + wrong + more + rest + last}
+    return {f.__name__: _verdict(f) for f in right + wrong + more + rest + last}
 
 
 # %% hidden heads-7
@@ -3461,9 +3492,9 @@ def accepts(penalty):
         return False
 
 
-# %% wrong heads-7 the heads never move
-# In your weights each head looks at the same keys for every query. Then an average over the
-# queries loses nothing, and a penalty that compares only averages gets past.
+# %% wrong heads-7 the heads differ on average, too
+# A penalty gets past that compares only averages over the queries. In your weights the heads differ
+# on average, too: let each of them move until it has been everywhere equally often.
 def accepts(penalty):
     t, h = np.arange(6), np.arange(3)[:, None]
     p = np.zeros((2, 3, 7, 6))  # example 0 sharp, 1 flat; heads share no key; query 6 sees nothing

@@ -612,7 +612,7 @@ def _(rng):
 def _(rng):
     i, j, shift = rng.randint(5, 50, size=3)
     x = sinusoids(np.array([i, j, i + shift, j + shift]), 8)
-    return x[0] @ x[1] - x[2] @ x[3]
+    return np.array([x[0] @ x[1] - x[2] @ x[3]])
 
 
 @case("a padded text gets the vectors of the text alone")
@@ -933,6 +933,51 @@ def sinusoids(at, width):
     return out
 
 
+# %% wrong order-2 padding keeps the position before it
+# Padding behind or between tokens has the position of the token before it. Padded places get 0,
+# wherever they lie.
+def positions(real, T):
+    before = np.cumsum(real, axis=1) - 1
+    return np.maximum(before, 0)[:, -T:]
+
+
+def sinusoids(at, width):
+    column = np.arange(width)
+    slower = 10000.0 ** ((column - column % 2) / width)
+    angle = at[..., None] / slower
+    return np.where(column % 2 == 0, np.sin(angle), np.cos(angle))
+
+
+# %% wrong order-2 gaps are counted
+# You count places from the first token on. Padding in between is counted, too: a position is the
+# number of *tokens* before it.
+def positions(real, T):
+    before = np.arange(real.shape[1]) - real.argmax(1)[:, None]
+    return np.where(real == 1, before, 0)[:, -T:]
+
+
+def sinusoids(at, width):
+    column = np.arange(width)
+    slower = 10000.0 ** ((column - column % 2) / width)
+    angle = at[..., None] / slower
+    return np.where(column % 2 == 0, np.sin(angle), np.cos(angle))
+
+
+# %% wrong order-2 an odd width cut from an even one
+# Your odd widths are computed one wider and cut. Then the width in the exponent is another, and
+# all hands but the first turn at another speed.
+def positions(real, T):
+    before = np.cumsum(real, axis=1) - 1
+    return np.where(real == 1, before, 0)[:, -T:]
+
+
+def sinusoids(at, width):
+    column = np.arange(width)
+    slower = 10000.0 ** ((column - column % 2) / (width + width % 2))
+    angle = at[..., None] / slower
+    return np.where(column % 2 == 0, np.sin(angle), np.cos(angle))
+
+
 # %% [markdown]
 # ## order-3: RoPE, in both pairings
 #
@@ -1086,7 +1131,8 @@ def _(rng):
         pairs = zip(given, before, strict=True)
         kept = all(np.array_equal(x, y) for x, y in pairs)
         moved = bool(np.any(v != before[2]))
-        out[pairing] = {"q": q[1], "k": k[1], "v moved": moved, "kept": kept}
+        turned = rotate(before[0][1], _at[:2], pairing, 100.0)
+        out[pairing] = {"q": q[1], "k": k[1], "v moved": moved, "kept": kept, "base": turned}
     return out
 
 
@@ -1659,6 +1705,31 @@ def rope(q, k, v, pairing):
     return q, k, v
 
 
+# %% wrong order-3 always the same base
+# Your angles don't change with `base`. Long-context models use bases up to a million, so use the
+# argument.
+def rotate(x, at, pairing, base=10000.0):
+    D = x.shape[-1]
+    angle = at[:, None] * 10000.0 ** (-np.arange(0, D, 2) / D)
+    cos, sin = np.cos(angle), np.sin(angle)
+    if pairing == "halves":
+        first, second = slice(0, D // 2), slice(D // 2, D)
+    else:
+        first, second = slice(0, D, 2), slice(1, D, 2)
+    a, b = x[..., first], x[..., second]
+    out = np.zeros_like(x)
+    out[..., first] = a * cos - b * sin
+    out[..., second] = a * sin + b * cos
+    return out
+
+
+def rope(q, k, v, pairing):
+    T, S = q.shape[-2], k.shape[-2]
+    q = rotate(q, np.arange(S - T, S), pairing)
+    k = rotate(k, np.arange(S), pairing)
+    return q, k, v
+
+
 # %% [markdown]
 # ## order-4: Mend a Transformer block
 #
@@ -1803,14 +1874,14 @@ def _(rng):
     x, w = _x(rng), _weights(rng)
     before = x.copy()
     block(x, w, _causal)
-    return x - before
+    return np.array_equal(x, before)
 
 
 @case("all of it at once", weight=7)
 def _(rng):
     x, w = _x(rng), _weights(rng)
     before = x.copy()
-    out = block(x, w, _causal)
+    out = block(x, w, _causal & (np.arange(4) != 1))
     return {"out": out, "x kept": np.array_equal(x, before)}
 
 
@@ -2143,6 +2214,46 @@ def norm(x, gain):
 
 def block(x, w, mask):
     x += attend(norm(x, w["norm_1"]), w, mask)
+    hidden = gelu(norm(x, w["norm_2"]) @ w["up"])
+    return x + hidden @ w["down"]
+
+
+# %% wrong order-4 causal, whatever the mask
+# Your block makes a causal mask of its own. The caller's mask says who may look: hand it on.
+def norm(x, gain):
+    mean = (x * x).mean(-1, keepdims=True)
+    return gain * x / np.sqrt(mean + 1e-6)
+
+
+def block(x, w, mask):
+    x = x + attend(norm(x, w["norm_1"]), w, np.tri(x.shape[1], dtype=bool))
+    hidden = gelu(norm(x, w["norm_2"]) @ w["up"])
+    return x + hidden @ w["down"]
+
+
+# %% wrong order-4 the MLP reads the raw stream
+# Your MLP reads the stream as it is. It has a norm of its own, and `w` has the gains for it.
+def norm(x, gain):
+    mean = (x * x).mean(-1, keepdims=True)
+    return gain * x / np.sqrt(mean + 1e-6)
+
+
+def block(x, w, mask):
+    x = x + attend(norm(x, w["norm_1"]), w, mask)
+    hidden = gelu(x @ w["up"])
+    return x + hidden @ w["down"]
+
+
+# %% wrong order-4 divided by the length
+# You divide by the root of the *sum* of squares. RMSNorm takes the mean: a wider token is not
+# smaller.
+def norm(x, gain):
+    mean = (x * x).sum(-1, keepdims=True)
+    return gain * x / np.sqrt(mean + 1e-6)
+
+
+def block(x, w, mask):
+    x = x + attend(norm(x, w["norm_1"]), w, mask)
     hidden = gelu(norm(x, w["norm_2"]) @ w["up"])
     return x + hidden @ w["down"]
 
@@ -2562,7 +2673,8 @@ def convert(layer, heads, kv_heads):
 #   of two. They form a geometric ladder: the first is 2^(−8/heads), and that is also the ratio from
 #   each to the next, so the last is 1/256;
 # - `alibi(q, k)`: `q` is `[B, H, T, D]`, `k` is `[B, Hk, S, D]`, with `Hk` equal to `H` or less
-#   (grouped heads). Return a longer `q` `[B, H, T, D + 1]` and a longer `k` `[B, Hk, S, D + 1]`.
+#   (grouped heads). Return a longer `q` `[B, H, T, D + 1]` and a longer `k` `[B, Hk, S, D + 1]`,
+#   the new entry last.
 #
 # The check then runs causal attention on them, with keys at positions 0 to S − 1 and the queries
 # the newest `T`. Its **scale stays 1/√D**, with the old D, and multiplies your new entries, too.
@@ -3015,7 +3127,8 @@ case = check("order-7")
 
 def _attend(x, bias=0.0):
     scores = x @ x.T / 2 + bias
-    weights = np.exp(scores - scores.max())
+    top = scores.max(1, keepdims=True) + np.sin(scores.max())  # cancels, but for its rounding
+    weights = np.exp(scores - top)
     return weights / weights.sum(1, keepdims=True) @ x
 
 
@@ -3110,8 +3223,12 @@ def _breaks(x):
     raise ValueError("no such layer")
 
 
+def _verdict(accepts, f):
+    return accepts(lambda x: f(x))  # a function without a name
+
+
 def _verdicts(accepts, right, wrong):
-    return {"the right one": accepts(right), "the wrong one": accepts(wrong)}
+    return {"the right one": _verdict(accepts, right), "the wrong one": _verdict(accepts, wrong)}
 
 
 _leaky = (_no_mask, _one_ahead, _blocks_of_4, _norm_of_the_text, _five_ahead)
@@ -3172,8 +3289,8 @@ def _():
     causal = (_causal, _causal_too, *_leaky, _breaks)
     blind = (_set, _set_too, *_ordered, _breaks)
     return {
-        "is_causal": {f.__name__: is_causal(f) for f in causal},
-        "ignores_order": {f.__name__: ignores_order(f) for f in blind},
+        "is_causal": {f.__name__: _verdict(is_causal, f) for f in causal},
+        "ignores_order": {f.__name__: _verdict(ignores_order, f) for f in blind},
     }
 
 

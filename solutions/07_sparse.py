@@ -1059,6 +1059,7 @@ def _():
         "bigbird, blocks of 2": bigbird(11, 2, 1, 2, drawn),
         "bigbird, blocks of 3": bigbird(17, 3, 0, 1, drawn[:2]),
         "bigbird, nothing drawn": bigbird(13, 4, 1, 1, _none),
+        "bigbird, no globals": bigbird(10, 2, 1, 0, _two),
     }
 
 
@@ -1463,6 +1464,25 @@ def bigbird(n, block, side, g, drawn):
     return kept[:, at[:, None], at]
 
 
+# %% wrong sparse-3 the window of blocks is a circle
+# Your first block sees the last one, and the last the first. The window ends where the text ends;
+# in NumPy an index of -1 is the last place, and no error tells you so.
+def longformer(w, is_global):
+    i = np.arange(len(is_global))
+    near = abs(i[:, None] - i) < w
+    return near | is_global[:, None] | is_global
+
+
+def bigbird(n, block, side, g, drawn):
+    I = np.arange(drawn.shape[1])
+    back = (I[:, None] - I) % len(I)
+    kept = (np.minimum(back, len(I) - back) <= side) | (I[:, None] < g) | (I < g)
+    kept = np.tile(kept, (len(drawn), 1, 1))
+    np.put_along_axis(kept, drawn, True, axis=-1)
+    at = np.arange(n) // block
+    return kept[:, at[:, None], at]
+
+
 # %% [markdown]
 # ## sparse-4: Cut a mask into tiles, and sort positions so that it pays
 #
@@ -1559,9 +1579,13 @@ def _there_and_back(n, step):
     return np.arange(n)[p][back(p)]
 
 
-case("the map of a window, 12 positions", lambda: tile_map(_band(12, 12, 5), 2, 3))
-case("7 queries, 11 keys, tiles of 3 by 2", lambda: tile_map(_band(7, 11, 8), 3, 2))
-case("a map of everything", lambda: tile_map(np.ones((5, 4), bool), 2, 4))
+def _map(mask, bq, bk):
+    return np.array(tile_map(mask, bq, bk))
+
+
+case("the map of a window, 12 positions", lambda: _map(_band(12, 12, 5), 2, 3))
+case("7 queries, 11 keys, tiles of 3 by 2", lambda: _map(_band(7, 11, 8), 3, 2))
+case("a map of everything", lambda: _map(np.ones((5, 4), bool), 2, 4))
 case("wasted by a window", lambda: float(wasted(_band(12, 12, 5), 3, 2)))
 case("wasted, short last tiles", lambda: float(wasted(_band(7, 11, 4), 3, 4)))
 case("wasted, nothing is visible", lambda: float(wasted(np.zeros((4, 4), bool), 2, 2)))
@@ -1574,7 +1598,7 @@ case("back of another order", lambda: np.array(back(np.array([2, 0, 3, 1, 4]))))
 @case("a dilated mask of 12, sorted", weight=2)
 def _():
     p = np.array(order(12, 3))
-    return tile_map(_dilated(12, 3)[np.ix_(p, p)], 4, 4)
+    return _map(_dilated(12, 3)[np.ix_(p, p)], 4, 4)
 
 
 @case("all of it at once", weight=12)
@@ -1582,10 +1606,10 @@ def _():
     mask, p = _dilated(14, 3), np.array(order(14, 3))
     inside = mask[np.ix_(p, p)]
     return {
-        "map before": tile_map(mask, 4, 4),
-        "map after": tile_map(inside, 4, 4),
+        "map before": _map(mask, 4, 4),
+        "map after": _map(inside, 4, 4),
         "wasted": [float(wasted(mask, 4, 4)), float(wasted(inside, 4, 4))],
-        "flat tiles": tile_map(_band(10, 13, 7), 2, 5),
+        "flat tiles": _map(_band(10, 13, 7), 2, 5),
         "wasted in flat tiles": float(wasted(_band(10, 13, 7), 2, 5)),
         "wasted by nothing": float(wasted(np.zeros((4, 6), bool), 2, 4)),
         "order": p,
@@ -2137,7 +2161,7 @@ def back(p):
 #
 # Take a small mask and compare with a softmax over the whole row. First all tiles FULL and lengths
 # that divide; then one more query; then one more key; then a PARTIAL tile in which one query sees
-# nothing. There are four faults.
+# nothing. There are five faults.
 #
 # </details>
 #
@@ -2298,7 +2322,9 @@ def _(rng):
     mask[0] = mask[1, :3] = False
     tiles[2, 1] = 1  # a map may say PARTIAL where it is not sure
     output = _attend(q, k, v, tiles, mask, asked=asked)
-    return {"output": output, "asked more than needed": sum(asked) > 28}
+    k[3:6] = v[3:6] = np.nan
+    unseen = _attend(q[:3], k[:9], v[:9], [[2, 0, 2]], None)
+    return {"output": output, "unseen NaN": unseen, "asked more than needed": sum(asked) > 28}
 
 
 # %% hidden sparse-5
@@ -2841,6 +2867,56 @@ def block_attend(q, k, v, tiles, may_look, size):
     return o
 
 
+# %% wrong sparse-5 the maximum begins at 0
+# Your running maximum begins at 0. A row whose scores are all far below 0 then loses all of its
+# weights: before the first key there is no maximum yet.
+def block_attend(q, k, v, tiles, may_look, size):
+    (T, D), S = q.shape, len(k)
+    o = np.zeros((T, v.shape[1]))
+    for r in range(len(tiles)):
+        rows = np.arange(r * size, min((r + 1) * size, T))
+        m, l, acc = np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(o[rows].shape)
+        for c in np.flatnonzero(tiles[r]):
+            columns = np.arange(c * size, min((c + 1) * size, S))
+            s = q[rows] @ k[columns].T / np.sqrt(D)
+            if tiles[r, c] == 1:
+                s = np.where(may_look(rows[:, None], columns), s, -np.inf)
+            top = np.maximum(m, s.max(1))
+            safe = np.where(top == -np.inf, 0, top)
+            old, p = np.exp(m - safe), np.exp(s - safe[:, None])
+            l = l * old + p.sum(1)
+            acc = acc * old[:, None] + p @ v[columns]
+            m = top
+        o[rows] = acc / np.where(l == 0, 1, l)[:, None]
+    return o
+
+
+# %% wrong sparse-5 EMPTY tiles are computed and hidden
+# You compute EMPTY tiles and hide their scores. Besides the work, what lies in their keys and
+# values reaches the output: 0 times NaN is NaN. They are not to be touched.
+def block_attend(q, k, v, tiles, may_look, size):
+    (T, D), S = q.shape, len(k)
+    o = np.zeros((T, v.shape[1]))
+    for r in range(len(tiles)):
+        rows = np.arange(r * size, min((r + 1) * size, T))
+        m, l, acc = np.full(len(rows), -np.inf), np.zeros(len(rows)), np.zeros(o[rows].shape)
+        for c in range(len(tiles[r])):
+            columns = np.arange(c * size, min((c + 1) * size, S))
+            s = q[rows] @ k[columns].T / np.sqrt(D)
+            if tiles[r, c] == 1:
+                s = np.where(may_look(rows[:, None], columns), s, -np.inf)
+            elif tiles[r, c] == 0:
+                s = np.full_like(s, -np.inf)
+            top = np.maximum(m, s.max(1))
+            safe = np.where(top == -np.inf, 0, top)
+            old, p = np.exp(m - safe), np.exp(s - safe[:, None])
+            l = l * old + p.sum(1)
+            acc = acc * old[:, None] + p @ v[columns]
+            m = top
+        o[rows] = acc / np.where(l == 0, 1, l)[:, None]
+    return o
+
+
 # %% [markdown]
 # ## sparse-6: A band without an n × n array
 #
@@ -2973,13 +3049,14 @@ def _(rng):
 def _(rng):
     q, k, v = _text(rng, 21, 50)
     q[:, 0], k[:, 0] = 7 * [1000, -1000, 1], 2
-    fetched, one, long = [], [], _text(rng, 512, 512)
+    fetched, one, narrow, long = [], [], [], _text(rng, 512, 512)
     return {
         "21 queries, 50 keys, window 8": _attend(q, k, v, 8, fetched),
         "1 query, 50 keys, window 8": _attend(q[:1], k, v, 8, one),
         "20 queries, window 90": _attend(q[1:], k, v, 90),
+        "21 queries, window 3": _attend(q, k, v, 3, narrow),
         "fetched too much in all": sum(fetched) > 3 * (21 + 8) or sum(one) > 3 * (1 + 8),
-        "fetched too much at once": max(fetched + one) > 24,
+        "fetched too much at once": max(fetched + one) > 24 or max(narrow) > 9,
         "too much memory": _extra_mb(lambda: _attend(*long, 16)) > 0.2,
     }
 
@@ -3028,8 +3105,8 @@ def band_attend(q, load, S, w):
 
 
 # %% wrong sparse-6 all scores, then the mask
-# You load everything and compute all T × S scores, then hide most of them. The output is right, and
-# nothing is saved: neither memory, nor work, nor traffic.
+# You load everything and compute all T × S scores, then hide most of them. Nothing is saved:
+# neither memory, nor work, nor traffic.
 # Seen: karpathy/nanochat#825
 # Seen: QwenLM/Qwen3-VL#1049
 def band_attend(q, load, S, w):
@@ -3357,6 +3434,24 @@ def band_attend(q, load, S, w):
     return np.concatenate(o)
 
 
+# %% wrong sparse-6 16 queries at a time, whatever the window
+# You take the same number of queries together for every window. With a small window one call then
+# fetches too much, with a large one all calls together do: let the number depend on `w`.
+def band_attend(q, load, S, w):
+    T, D = q.shape
+    o = []
+    for t in range(0, T, 16):
+        i = np.arange(S - T + t, min(S - T + t + 16, S))
+        j = np.arange(max(i[0] - w + 1, 0), i[-1] + 1)
+        k, v = load(j[0], j[-1] + 1)
+        back = i[:, None] - j
+        s = q[t : t + 16] @ k.T / np.sqrt(D)
+        s = np.where((back >= 0) & (back < w), s, -np.inf)
+        p = np.exp(s - s.max(1, keepdims=True))
+        o.append(p @ v / p.sum(1, keepdims=True))
+    return np.concatenate(o)
+
+
 # %% [markdown]
 # ## sparse-7: Write the check
 #
@@ -3461,7 +3556,7 @@ def _right_too(q, load, S, w):
         s = np.array([k[0] @ query for k, _ in seen]) / len(query) ** 0.5
         p = np.exp(s - np.logaddexp.reduce(s))
         out.append(sum(weight * v[0] for weight, (_, v) in zip(p, seen, strict=True)))
-    return out
+    return np.array(out)
 
 
 _one_too_many = _banded(lambda back, w: (back >= 0) & (back <= w), lambda w: w)
@@ -3503,8 +3598,12 @@ def _raises(q, load, S, w):
     return _right(q, load, S, w)
 
 
+def _verdict(attend):
+    return accepts(lambda *given: attend(*given))  # a function without a name
+
+
 def _verdicts(right, wrong):
-    return {"the right function": accepts(right), "the wrong function": accepts(wrong)}
+    return {"the right function": _verdict(right), "the wrong function": _verdict(wrong)}
 
 
 case("one key too many", lambda: _verdicts(_right, _one_too_many))
@@ -3528,7 +3627,7 @@ def _():
     place = (_from_zero, _zeros_before, _last_block_lost, _raises)
     traffic = (_loads_the_past, _loads_all_at_once, _loads_for_each_query)
     kinds = {"right": right, "window": window, "place": place, "traffic": traffic}
-    return {kind: [accepts(attend) for attend in some] for kind, some in kinds.items()}
+    return {kind: [_verdict(attend) for attend in some] for kind, some in kinds.items()}
 
 
 # %% hidden sparse-7
@@ -4062,8 +4161,8 @@ def accepts(attend):
 
 
 # %% wrong sparse-7 everything is rejected
-# Right functions are rejected, too: two right outputs may differ in the last digits. Run your check
-# on a function that you trust before you use it on others.
+# Right functions are rejected, too. They may differ in the last digits, and fetch as they like
+# within the two limits. Run your check on a function that you trust before you use it on others.
 def accepts(attend):
     return False
 

@@ -579,6 +579,29 @@ def products():
 def exact():
     return [True, True, True, True, False]
 
+# %% wrong flash-1 nothing is rescaled
+# Neither your l nor your acc shrinks when the maximum rises. What was summed before was measured
+# against the old maximum.
+def running():
+    return [[2, 1.5, 4], [8, 3, 6], [8, 3.375, 8]]
+
+
+def exponentials():
+    return [1024, 1032, 2048]
+
+
+def traffic():
+    return [130, 33, 65]
+
+
+def products():
+    return [2, 4, 5]
+
+
+def exact():
+    return [True, True, True, False, False]
+
+
 # %% [markdown]
 # ## flash-2: Merge two partial results
 #
@@ -658,6 +681,14 @@ def _merged(a, b):
 def _blind(part, rows):
     o, lse = part
     o[..., rows, :], lse[..., rows] = 0, -np.inf
+
+
+@case("the inputs stay as they are")
+def _(rng):
+    given = [x for part in _parts(rng, (4,), [3, 5]) for x in part]
+    before = [x.copy() for x in given]
+    merge(*given)
+    return bool(all(map(np.array_equal, given, before)))
 
 
 case("two parts of 3 and 5 keys", lambda rng: _merged(*_parts(rng, (4,), [3, 5])))
@@ -882,8 +913,8 @@ def merge(o1, lse1, o2, lse2):
     return o / np.where(l == 0, 1, l)[..., None], m + np.log(np.where(l == 0, 1, l))
 
 # %% wrong flash-2 written into the first part
-# Your numbers are right, but you write them into the arrays that you were given. Whoever merges the
-# same part again gets another result.
+# You write into the arrays that you were given. Whoever merges the same part again gets another
+# result.
 def merge(o1, lse1, o2, lse2):
     m = np.maximum(lse1, lse2)
     m = np.where(m == -np.inf, 0, m)
@@ -923,7 +954,7 @@ def merge(o1, lse1, o2, lse2):
 # <summary>Hint 1 for flash-3: how to find the faults</summary>
 #
 # Begin with one tile and one query, and compare with a softmax over the whole row. Then two tiles;
-# then more queries; then a cache that is not full. There are five faults, and one of them spoils
+# then more queries; then a cache that is not full. There are six faults, and one of them spoils
 # the lse alone.
 #
 # </details>
@@ -1359,6 +1390,26 @@ def attend(q, k, v, length, size):
         m = top
     return acc / l[:, None], m + np.log(np.where(l == 0, 1, l))
 
+# %% wrong flash-3 nothing is rescaled
+# Neither your l nor your acc shrinks when the maximum rises. What was summed before was measured
+# against the old maximum.
+def attend(q, k, v, length, size):
+    T, D = q.shape
+    m, l, acc = np.full(T, -np.inf), np.zeros(T), np.zeros((T, v.shape[1]))
+    i = np.arange(length - T, length)[:, None]
+    for start in reversed(range(0, length, size)):
+        j = np.arange(start, min(start + size, length))
+        s = q @ k[j].T / np.sqrt(D)
+        s = np.where(j <= i, s, -np.inf)
+        top = np.maximum(m, s.max(1))
+        safe = np.where(top == -np.inf, 0, top)
+        p = np.exp(s - safe[:, None])
+        l = l + p.sum(1)
+        acc = acc + p @ v[j]
+        m = top
+    return acc / np.where(l == 0, 1, l)[:, None], m + np.log(np.where(l == 0, 1, l))
+
+
 # %% [markdown]
 # ## flash-4: The forward pass, tile by tile
 #
@@ -1373,6 +1424,7 @@ def attend(q, k, v, length, size):
 # - Keys and values lie in a slow memory with `Hk` heads, and `H` is a multiple of `Hk`. **Query
 #   head h reads key head h // (H / Hk).** `load(g, a, b)` fetches the positions a … b − 1 of key
 #   head `g`: a pair `k` and `v`, both `[b - a, D]`. It needs `0 <= a < b <= S` and `b - a <= size`.
+#   There is room for one tile: each call **overwrites** what the one before it returned.
 # - **Work.** Take tiles of `size` queries and `size` keys, the first ones from 0 on; the last ones
 #   may be shorter. For each tile of queries and each *key* head, fetch every tile of keys at most
 #   once, and none that lies wholly in the future of the tile.
@@ -1442,6 +1494,8 @@ def _heads(rng, H, Hk, T, S, D=3):
 
 
 def _flash(q, k, v, size=3, fetched=None):
+    tile = []
+
     def load(g, a, b):
         if not 0 <= a < b <= k.shape[1]:
             raise IndexError(f"load({g}, {a}, {b}), but there are positions 0 to {k.shape[1] - 1}")
@@ -1449,7 +1503,10 @@ def _flash(q, k, v, size=3, fetched=None):
             raise ValueError(f"load({g}, {a}, {b}) fetches more than {size} positions")
         if fetched is not None:
             fetched.append(b - a)
-        return k[g, a:b].copy(), v[g, a:b].copy()
+        for x in tile:
+            x[...] = np.nan  # there is room for one tile
+        tile[:] = k[g, a:b].copy(), v[g, a:b].copy()
+        return tuple(tile)
 
     o, lse = flash(q, load, k.shape[1], len(k), size)
     return {"o": np.asarray(o), "lse": np.asarray(lse)}
@@ -1905,6 +1962,24 @@ def flash(q, load, S, Hk, size):
             o[at], lse[at] = acc / l, (m + np.log(l))[..., 0]
     return o, lse
 
+# %% wrong flash-4 tiles are kept
+# You fetch all tiles first and use them later. There is room for one: what `load` returned is
+# overwritten by the next call, so let m, l and acc take in each tile as it comes.
+def flash(q, load, S, Hk, size):
+    H, T, D = q.shape
+    o, lse = np.zeros(q.shape), np.full((H, T), -np.inf)
+    for g in range(Hk):
+        tiles = [load(g, a, min(a + size, S)) for a in range(0, S, size)]
+        k, v = (np.concatenate(x) for x in zip(*tiles, strict=True))
+        for h in range(g * (H // Hk), (g + 1) * (H // Hk)):
+            for t in range(max(T - S, 0), T):
+                s = k[: S - T + t + 1] @ q[h, t] / np.sqrt(D)
+                p = np.exp(s - s.max())
+                o[h, t] = p @ v[: len(s)] / p.sum()
+                lse[h, t] = s.max() + np.log(p.sum())
+    return o, lse
+
+
 # %% [markdown]
 # ## flash-5: The backward pass without the matrix
 #
@@ -2325,8 +2400,7 @@ def backward(q, k, v, o, lse, do, size):
     return dq, dk, dv
 
 # %% wrong flash-5 the whole matrix again
-# Your gradients are right, but you build all T × S weights at once: that is what the forward pass
-# saved.
+# You build all T × S weights at once: that is what the forward pass saved.
 def backward(q, k, v, o, lse, do, size):
     (T, D), S = q.shape, len(k)
     seen = np.arange(S) <= np.arange(S - T, S)[:, None]
@@ -2483,7 +2557,7 @@ def _(rng):
 
 @case("all of it at once", weight=7)
 def _(rng):
-    q, k, v = _heads(rng, 2, 1, 2, 21, 24)
+    q, k, v = _heads(rng, 4, 2, 2, 21, 24)
     q[:, :2, 0] = [300, -300]
     return _run(q, k, v)
 
@@ -3194,6 +3268,179 @@ def kernel(
     tl.store(o + q_at, acc / l[:, None], mask=q_in)
     tl.store(lse + h * T + rows, m + tl.log(l), mask=rows < T)
 
+# %% wrong flash-6 nothing is rescaled
+# Neither your l nor your acc shrinks when the maximum rises. What was summed before was measured
+# against the old maximum.
+@triton.jit
+def kernel(
+    q, k, v, o, lse, T, S, group, scale,
+    D: tl.constexpr, width: tl.constexpr, size: tl.constexpr,
+):
+    h = tl.program_id(1)
+    rows = tl.program_id(0) * size + tl.arange(0, size)
+    d = tl.arange(0, width)
+    q_at = (h * T + rows)[:, None] * D + d[None, :]
+    q_in = (rows < T)[:, None] & (d < D)[None, :]
+    q_tile = tl.load(q + q_at, mask=q_in, other=0)
+    m = tl.full([size], float("-inf"), tl.float32)
+    l = tl.zeros([size], tl.float32)
+    acc = tl.zeros([size, width], tl.float32)
+    for start in range(0, S, size):
+        cols = start + tl.arange(0, size)
+        at = (h // group * S + cols)[:, None] * D + d[None, :]
+        here = (cols < S)[:, None] & (d < D)[None, :]
+        k_tile = tl.load(k + at, mask=here, other=0)
+        v_tile = tl.load(v + at, mask=here, other=0)
+        s = tl.dot(q_tile, tl.trans(k_tile), input_precision="ieee") * scale
+        s = tl.where((cols < S)[None, :], s, float("-inf"))
+        top = tl.maximum(m, tl.max(s, 1))
+        p = tl.exp(s - top[:, None])
+        l = l + tl.sum(p, 1)
+        acc = acc + tl.dot(p, v_tile, input_precision="ieee")
+        m = top
+    # All keys have passed by.
+    tl.store(o + q_at, acc / l[:, None], mask=q_in)
+    tl.store(lse + h * T + rows, m + tl.log(l), mask=rows < T)
+
+
+# %% wrong flash-6 the maximum over the queries
+# Your maximum runs over the queries of the tile, not over its keys. With a square tile nothing
+# breaks: which axis of the scores belongs to the keys?
+@triton.jit
+def kernel(
+    q, k, v, o, lse, T, S, group, scale,
+    D: tl.constexpr, width: tl.constexpr, size: tl.constexpr,
+):
+    h = tl.program_id(1)
+    rows = tl.program_id(0) * size + tl.arange(0, size)
+    d = tl.arange(0, width)
+    q_at = (h * T + rows)[:, None] * D + d[None, :]
+    q_in = (rows < T)[:, None] & (d < D)[None, :]
+    q_tile = tl.load(q + q_at, mask=q_in, other=0)
+    m = tl.full([size], float("-inf"), tl.float32)
+    l = tl.zeros([size], tl.float32)
+    acc = tl.zeros([size, width], tl.float32)
+    for start in range(0, S, size):
+        cols = start + tl.arange(0, size)
+        at = (h // group * S + cols)[:, None] * D + d[None, :]
+        here = (cols < S)[:, None] & (d < D)[None, :]
+        k_tile = tl.load(k + at, mask=here, other=0)
+        v_tile = tl.load(v + at, mask=here, other=0)
+        s = tl.dot(q_tile, tl.trans(k_tile), input_precision="ieee") * scale
+        s = tl.where((cols < S)[None, :], s, float("-inf"))
+        top = tl.maximum(m, tl.max(s, 0))
+        old, p = tl.exp(m - top), tl.exp(s - top[:, None])
+        l = l * old + tl.sum(p, 1)
+        acc = acc * old[:, None] + tl.dot(p, v_tile, input_precision="ieee")
+        m = top
+    # All keys have passed by.
+    tl.store(o + q_at, acc / l[:, None], mask=q_in)
+    tl.store(lse + h * T + rows, m + tl.log(l), mask=rows < T)
+
+
+# %% wrong flash-6 the sum over the queries
+# Your sum runs over the queries of the tile, not over its keys. With a square tile nothing breaks:
+# which axis of the weights belongs to the keys?
+@triton.jit
+def kernel(
+    q, k, v, o, lse, T, S, group, scale,
+    D: tl.constexpr, width: tl.constexpr, size: tl.constexpr,
+):
+    h = tl.program_id(1)
+    rows = tl.program_id(0) * size + tl.arange(0, size)
+    d = tl.arange(0, width)
+    q_at = (h * T + rows)[:, None] * D + d[None, :]
+    q_in = (rows < T)[:, None] & (d < D)[None, :]
+    q_tile = tl.load(q + q_at, mask=q_in, other=0)
+    m = tl.full([size], float("-inf"), tl.float32)
+    l = tl.zeros([size], tl.float32)
+    acc = tl.zeros([size, width], tl.float32)
+    for start in range(0, S, size):
+        cols = start + tl.arange(0, size)
+        at = (h // group * S + cols)[:, None] * D + d[None, :]
+        here = (cols < S)[:, None] & (d < D)[None, :]
+        k_tile = tl.load(k + at, mask=here, other=0)
+        v_tile = tl.load(v + at, mask=here, other=0)
+        s = tl.dot(q_tile, tl.trans(k_tile), input_precision="ieee") * scale
+        s = tl.where((cols < S)[None, :], s, float("-inf"))
+        top = tl.maximum(m, tl.max(s, 1))
+        old, p = tl.exp(m - top), tl.exp(s - top[:, None])
+        l = l * old + tl.sum(p, 0)
+        acc = acc * old[:, None] + tl.dot(p, v_tile, input_precision="ieee")
+        m = top
+    # All keys have passed by.
+    tl.store(o + q_at, acc / l[:, None], mask=q_in)
+    tl.store(lse + h * T + rows, m + tl.log(l), mask=rows < T)
+
+
+# %% wrong flash-6 heads as long as the queries
+# Your key heads lie T rows apart. A head of the keys has S rows.
+@triton.jit
+def kernel(
+    q, k, v, o, lse, T, S, group, scale,
+    D: tl.constexpr, width: tl.constexpr, size: tl.constexpr,
+):
+    h = tl.program_id(1)
+    rows = tl.program_id(0) * size + tl.arange(0, size)
+    d = tl.arange(0, width)
+    q_at = (h * T + rows)[:, None] * D + d[None, :]
+    q_in = (rows < T)[:, None] & (d < D)[None, :]
+    q_tile = tl.load(q + q_at, mask=q_in, other=0)
+    m = tl.full([size], float("-inf"), tl.float32)
+    l = tl.zeros([size], tl.float32)
+    acc = tl.zeros([size, width], tl.float32)
+    for start in range(0, S, size):
+        cols = start + tl.arange(0, size)
+        at = (h // group * T + cols)[:, None] * D + d[None, :]
+        here = (cols < S)[:, None] & (d < D)[None, :]
+        k_tile = tl.load(k + at, mask=here, other=0)
+        v_tile = tl.load(v + at, mask=here, other=0)
+        s = tl.dot(q_tile, tl.trans(k_tile), input_precision="ieee") * scale
+        s = tl.where((cols < S)[None, :], s, float("-inf"))
+        top = tl.maximum(m, tl.max(s, 1))
+        old, p = tl.exp(m - top), tl.exp(s - top[:, None])
+        l = l * old + tl.sum(p, 1)
+        acc = acc * old[:, None] + tl.dot(p, v_tile, input_precision="ieee")
+        m = top
+    # All keys have passed by.
+    tl.store(o + q_at, acc / l[:, None], mask=q_in)
+    tl.store(lse + h * T + rows, m + tl.log(l), mask=rows < T)
+
+
+# %% wrong flash-6 scaled twice
+# Your scores are multiplied by `scale` twice. Once is enough.
+@triton.jit
+def kernel(
+    q, k, v, o, lse, T, S, group, scale,
+    D: tl.constexpr, width: tl.constexpr, size: tl.constexpr,
+):
+    h = tl.program_id(1)
+    rows = tl.program_id(0) * size + tl.arange(0, size)
+    d = tl.arange(0, width)
+    q_at = (h * T + rows)[:, None] * D + d[None, :]
+    q_in = (rows < T)[:, None] & (d < D)[None, :]
+    q_tile = tl.load(q + q_at, mask=q_in, other=0)
+    m = tl.full([size], float("-inf"), tl.float32)
+    l = tl.zeros([size], tl.float32)
+    acc = tl.zeros([size, width], tl.float32)
+    for start in range(0, S, size):
+        cols = start + tl.arange(0, size)
+        at = (h // group * S + cols)[:, None] * D + d[None, :]
+        here = (cols < S)[:, None] & (d < D)[None, :]
+        k_tile = tl.load(k + at, mask=here, other=0)
+        v_tile = tl.load(v + at, mask=here, other=0)
+        s = tl.dot(q_tile, tl.trans(k_tile), input_precision="ieee") * scale * scale
+        s = tl.where((cols < S)[None, :], s, float("-inf"))
+        top = tl.maximum(m, tl.max(s, 1))
+        old, p = tl.exp(m - top), tl.exp(s - top[:, None])
+        l = l * old + tl.sum(p, 1)
+        acc = acc * old[:, None] + tl.dot(p, v_tile, input_precision="ieee")
+        m = top
+    # All keys have passed by.
+    tl.store(o + q_at, acc / l[:, None], mask=q_in)
+    tl.store(lse + h * T + rows, m + tl.log(l), mask=rows < T)
+
+
 # %% [markdown]
 # ## flash-7: Write the check
 #
@@ -3332,8 +3579,12 @@ def _two_axes_only(o1, lse1, o2, lse2):
     return _right(o1, lse1, o2, lse2)
 
 
+def _verdict(merge):
+    return accepts(lambda *parts: merge(*parts))  # a function without a name
+
+
 def _verdicts(right, wrong):
-    return {"the right function": accepts(right), "the wrong function": accepts(wrong)}
+    return {"the right function": _verdict(right), "the wrong function": _verdict(wrong)}
 
 
 case("the mean", lambda: _verdicts(_right, _mean))
@@ -3354,7 +3605,7 @@ def _():
     wrong = (_mean, _lse_added, _exchanged, _base_two, _overflow, _at_least_0)
     rest = (_nan_for_nothing, _zero_for_nothing, _needs_both, _written_over, _two_axes_only)
     functions = (_right, _right_too, *wrong, *rest)
-    return {function.__name__: accepts(function) for function in functions}
+    return {function.__name__: _verdict(function) for function in functions}
 
 # %% hidden flash-7
 case = check("flash-7")

@@ -184,11 +184,6 @@ def test_a_planted_defect_is_reported(tmp_path, words):
     assert any(words in fault for fault in found), found
 
 
-def test_a_header_may_allow_more_points(tmp_path):
-    text = SCRIPT.replace(*DEFECTS["wrong answer 'everything' keeps 80 % of the visible points"])
-    assert faults(tmp_path, text.replace("t-1 everything", "t-1 everything keeps=0.9")) == []
-
-
 def test_a_hidden_case_may_not_repeat_a_name(tmp_path):
     found = faults(tmp_path, SCRIPT.replace('case("more"', 'case("edge"'))
     assert any("two cases of t-1 are called 'edge'" in fault for fault in found), found

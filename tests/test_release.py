@@ -8,6 +8,8 @@ import pytest
 from attnlearn.__main__ import main
 from attnlearn.grading import notebook, release, solved, source
 
+pytestmark = pytest.mark.xdist_group(__name__)  # what its tests share is made once
+
 DATA = "tests/data/exercises"
 
 

@@ -44,17 +44,19 @@ def _possible(table, bad):
 
 def _explain(values, table, bad):
     rules = {c["name"]: c for c in table["cases"]}
-    matches = []
+    matches, named = [], set()
     for wrong in _possible(table, bad):
         theirs = wrong["values"]
         alike = [n for n in bad if n in theirs and agree(values.get(n), theirs[n], rules[n])]
         matches.append((wrong, alike))
     found, left = [], set(bad)
     while left:
+        matches = [match for match in matches if match[0]["name"] not in named]
         matches.sort(key=lambda match: -len(left.intersection(match[1])))
         if not matches or not left.intersection(matches[0][1]):
             break
         wrong, alike = matches.pop(0)
+        named.add(wrong["name"])  # it may be listed once for each of its functions
         found.append(Diagnosis(wrong, [n for n in alike if n in left], sure=alike == bad))
         left.difference_update(alike)
     return found
@@ -86,8 +88,8 @@ def _loosen(value):
         return value
     array = np.squeeze(decode(value))
     if array.dtype.kind in "biuf":
-        finite = array[np.isfinite(array)]
-        if np.isin(finite, (0, 1)).all():
+        known = array[~np.isinf(array)]  # NaN is neither open nor hidden
+        if np.isin(known, (0, 1)).all():
             array = _as_pattern(array)
     return encode(array if array.dtype.kind == "b" else array.astype(complex))
 

@@ -109,11 +109,13 @@ def _hidden(table):
 
 
 def missing_name(errors, table):
-    """The asked name that every case missed, or None."""
-    for name in table.get("defines", []):
-        if all(e["v"] == "NameError" and f"'{name}'" in e["msg"] for e in errors):
-            return name
-    return None
+    """The first name missed, where every case missed one of those asked for, or None."""
+    names = [
+        next((n for n in table.get("defines", []) if f"'{n}'" in e["msg"]), None)
+        for e in errors
+        if e["v"] == "NameError"
+    ]
+    return names[0] if all(names) and len(names) == len(errors) > 0 else None
 
 
 def _title(mistake):

@@ -166,15 +166,14 @@ def _same_values(task, trials):
 
 
 def _keeps(task, trials):
-    """A named mistake keeps at most half of the points, unless its header allows more."""
+    """A named mistake keeps at most half of the points."""
     for trial in trials:
         for cell in task.wrong:
-            limit = float(cell.options.get("keeps", 0.5))
             failing = set(trial.failing(trial.wrong[cell.name]))
             for kind, table in (("", trial.table), (" visible", trial.visible_table())):
                 weights = {case["name"]: case["weight"] for case in table["cases"]}
                 kept = sum(w for n, w in weights.items() if n not in failing)
-                if failing and kept > limit * sum(weights.values()) + 1e-9:
+                if failing and kept > sum(weights.values()) / 2 + 1e-9:
                     share = f"{100 * kept / sum(weights.values()):.0f} %"
                     yield f"wrong answer {cell.name!r} keeps {share} of the{kind} points"
 

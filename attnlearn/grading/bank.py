@@ -1,5 +1,6 @@
 """Run answers without notebooks, in this process, and make the table of what they give."""
 
+import ast
 import contextlib
 import functools
 import io
@@ -64,7 +65,38 @@ def make_table(exercise, task, *, seed=0, hidden=False):
         cell.name: values(run(exercise, task, cell.source, seed=seed, hidden=hidden))
         for cell in task.wrong
     }
-    return table_of(exercise, task, expected, wrong)
+    table = table_of(exercise, task, expected, wrong)
+    for cell, row in zip(task.wrong, list(table["wrong"]), strict=True):
+        for answer in _in_one_function(task, cell):
+            got = values(run(exercise, task, answer, seed=seed, hidden=hidden))
+            alone = _differing(got, table["cases"])
+            if alone and alone != row["values"]:
+                table["wrong"].append({**row, "values": alone})
+    return table
+
+
+def _in_one_function(task, cell):
+    """Answers that make a mistake of several functions in one of them only."""
+    if len(task.defines) < 2:
+        return
+    parts = {node.name: ast.unparse(node) for node in ast.parse(cell.source).body if _named(node)}
+    helpers = [text for name, text in parts.items() if name not in task.defines]
+    for name in task.defines:
+        if name in parts:
+            yield "\n\n".join([task.solved, *helpers, parts[name]])
+
+
+def _named(node):
+    return isinstance(node, (ast.FunctionDef, ast.ClassDef))
+
+
+def _differing(got, rows):
+    """The values that are wrong, by the names of their cases."""
+    return {
+        row["name"]: compare.settle(got[row["name"]], row)
+        for row in rows
+        if row["name"] in got and compare.differ(got[row["name"]], row["value"], row)
+    }
 
 
 def table_of(exercise, task, expected, wrong):
@@ -87,12 +119,7 @@ def table_of(exercise, task, expected, wrong):
         "wrong": [],
     }
     for cell in task.wrong:
-        got = wrong[cell.name]
-        differing = {
-            row["name"]: compare.settle(got[row["name"]], row)
-            for row in rows
-            if row["name"] in got and compare.differ(got[row["name"]], row["value"], row)
-        }
+        differing = _differing(wrong[cell.name], rows)
         table["wrong"].append({"name": cell.name, "hint": cell.hint, "values": differing})
     return table
 

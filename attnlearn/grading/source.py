@@ -11,9 +11,9 @@
     ``case = check("masks-1")`` and its cases; hidden ones run only at grading.
 ``# %% right masks-1 a name``
     Another correct answer.
-``# %% wrong masks-1 a name keeps=0.6``
+``# %% wrong masks-1 a name``
     A mistake. The comment under it is its hint; lines that begin with ``# Seen: `` say where
-    somebody made it. It may keep half of the points, or the share in ``keeps``.
+    somebody made it. It may keep half of the points, not more.
 """
 
 import ast
@@ -27,7 +27,7 @@ OPTIONS = {
     "check": set(),
     "hidden": set(),
     "right": set(),
-    "wrong": {"keeps"},
+    "wrong": set(),
     "setup": set(),
 }
 
