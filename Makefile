@@ -60,7 +60,7 @@ test: $(READY) lint
 	@echo "== Generated files"
 	@$(BIN)/python -m attnlearn release --check
 	@echo "== Unit tests and the exercise bank"
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not site"
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not site"
 	@echo "== Solved notebooks, under nbval"
 	@$(BIN)/python -m pytest --nbval solutions/*.ipynb -q
 	@$(MAKE) --no-print-directory book

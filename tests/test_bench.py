@@ -11,6 +11,8 @@ from attnlearn import EMPTY, bench
 from attnlearn.bench import __main__ as every
 from attnlearn.bench import exact, serving
 
+pytestmark = pytest.mark.xdist_group(__name__)  # what its tests share is made once
+
 FIGURE = {
     "name": str,
     "what": str,
