@@ -32,7 +32,7 @@ MINUS_INF = {torch.float32: (torch.int32, -(2**23)), torch.float64: (torch.int64
 SIZES = (256, 512), (256, 256), (128, 128), (16, 4096)
 VISIT = 2**14  # what a visit costs besides its scores, counted in scores
 LARGEST = 2**21  # scores of one tile over all heads: 8 MB in float32
-REMEMBERED = 16  # answers of a mask to partial tiles: a window needs a few, other masks none
+DIAGONALS = 8  # a window's partial tiles lie on few diagonals, and are asked about once on each
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, scale: float) -> Tensor:
@@ -158,15 +158,21 @@ class Tiles:
     """
 
     def __init__(self, mask: Mask, q: Tensor, k: Tensor):
-        self.mask, self.device, self.dtype, self.known = mask, q.device, wide(q), {}
+        self.mask, self.device, self.dtype = mask, q.device, wide(q)
         self.T, self.S = q.shape[-2], k.shape[-2]
         self.heads = math.prod(q.shape[:-2])
-        self.bq, self.bk, self.kind = 1, 1, ()
+        self.bq, self.bk, self.kind = 1, 1, np.zeros((0, 0), np.int8)
         if q.numel() and k.numel():
             sizes = {(min(bq, self.T), min(bk, self.S)) for bq, bk in SIZES}
             small = [size for size in sizes if math.prod(size) * self.heads <= LARGEST]
             options = map(self.option, small or [min(sizes, key=math.prod)])
             _, self.bq, self.bk, self.kind = min(options, key=lambda option: option[0])
+        self.known, self.repeats = {}, mask.relative and self.diagonals() <= DIAGONALS
+
+    def diagonals(self) -> int:
+        """On how many diagonals the PARTIAL tiles lie."""
+        a, b = np.nonzero(self.kind == PARTIAL)
+        return len(np.unique(a * self.bq - b * self.bk))
 
     def option(self, size):
         """What the visits cost in tiles of this size; the size; the kind of each tile."""
@@ -197,10 +203,11 @@ class Tiles:
         depends on i - j alone answers alike on every tile of a diagonal, and is asked once.
         """
         tile = i[0, 0] - j[0, 0], len(i), j.size
-        if tile not in self.known:
-            whole, minus_inf = MINUS_INF[self.dtype]
-            keep = -torch.tensor(self.mask(i, j), device=self.device).to(whole)  # all ones, or none
-            if not self.mask.relative or len(self.known) == REMEMBERED:
-                return keep, ~keep & minus_inf
-            self.known[tile] = keep, ~keep & minus_inf
-        return self.known[tile]
+        if tile in self.known:
+            return self.known[tile]
+        whole, minus_inf = MINUS_INF[self.dtype]
+        keep = -torch.tensor(self.mask(i, j), device=self.device).to(whole)  # all ones, or none
+        hidden = keep, ~keep & minus_inf
+        if self.repeats:
+            self.known[tile] = hidden
+        return hidden

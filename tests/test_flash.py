@@ -353,6 +353,8 @@ def test_a_mask_of_distances_is_asked_once_for_each_diagonal(small_tiles, monkey
     first = [(i, j) for i, j, *_ in Noted.asked]
     assert len({i - j for i, j in first}) == len(first)
     torch.testing.assert_close(o, flash.attention(q, k, v, Window(60), 1.0))
+    assert flash.Tiles(Window(60), q, k).repeats
+    assert not flash.Tiles(Dilated(3), q, k).repeats  # too many diagonals to remember
 
 
 def test_tiles_fit_the_mask_and_the_heads():
