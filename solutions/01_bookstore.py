@@ -5,15 +5,15 @@
 # They climb from working out weights by hand to testing somebody else's lookup: predict, fill in,
 # build, mend, and write a check of your own.
 #
-# | task | what you do | points | minutes | difficulty |
+# | task | what you do | points | minutes | level |
 # |---|---|---|---|---|
-# | bookstore-1 | predict weights and answers | 3 | 9 | 1 of 4 |
-# | bookstore-2 | a softmax for any scores | 4 | 10 | 2 of 4 |
-# | bookstore-3 | a soft lookup with a temperature | 6 | 15 | 3 of 4 |
-# | bookstore-4 | kernel regression, written as attention | 6 | 16 | 4 of 4 |
-# | bookstore-5 | mend a widely copied lookup | 4 | 12 | 2 of 4 |
-# | bookstore-6 | look up in a stream that passes once | 6 | 16 | 4 of 4 |
-# | bookstore-7 | write the check | 4 | 12 | 3 of 4 |
+# | `bookstore-1` | predict weights and answers | 3 | 9 | 1 of 4 |
+# | `bookstore-2` | a softmax for any scores | 4 | 10 | 2 of 4 |
+# | `bookstore-3` | a soft lookup with a temperature | 6 | 15 | 3 of 4 |
+# | `bookstore-4` | kernel regression, written as attention | 6 | 16 | 4 of 4 |
+# | `bookstore-5` | mend a widely copied lookup | 4 | 12 | 2 of 4 |
+# | `bookstore-6` | look up in a stream that passes once | 6 | 16 | 4 of 4 |
+# | `bookstore-7` | write the check | 4 | 12 | 3 of 4 |
 # | all | | 33 | 90 | |
 #
 # **How checking works.** Write your answer in place of the line `raise NotImplementedError`, run

@@ -5,15 +5,15 @@
 # They climb from working out a spread by hand to testing somebody else's scale: predict, derive,
 # fill in, measure, mend, build, and write a check of your own.
 #
-# | task | what you do | points | minutes | difficulty |
+# | task | what you do | points | minutes | level |
 # |---|---|---|---|---|
-# | scaling-1 | predict how scores spread | 3 | 8 | 1 of 4 |
-# | scaling-2 | derive the variance of a score | 5 | 14 | 2 of 4 |
-# | scaling-3 | scaled scores of many heads: which width? | 4 | 11 | 2 of 4 |
-# | scaling-4 | measure the gradient, not only its mean | 6 | 15 | 3 of 4 |
-# | scaling-5 | mend an attention function that is scaled wrongly | 6 | 14 | 3 of 4 |
-# | scaling-6 | find the scale that gives a wanted entropy | 6 | 16 | 4 of 4 |
-# | scaling-7 | write the check | 4 | 12 | 3 of 4 |
+# | `scaling-1` | predict how scores spread | 3 | 8 | 1 of 4 |
+# | `scaling-2` | derive the variance of a score | 5 | 14 | 2 of 4 |
+# | `scaling-3` | scaled scores of many heads: which width? | 4 | 11 | 2 of 4 |
+# | `scaling-4` | measure the gradient, not only its mean | 6 | 15 | 3 of 4 |
+# | `scaling-5` | mend an attention function that is scaled wrongly | 6 | 14 | 3 of 4 |
+# | `scaling-6` | find the scale that gives a wanted entropy | 6 | 16 | 4 of 4 |
+# | `scaling-7` | write the check | 4 | 12 | 3 of 4 |
 # | all | | 34 | 90 | |
 #
 # **How checking works.** Write your answer in place of the line `raise NotImplementedError`, run

@@ -4,15 +4,15 @@
 # Seven tasks on [chapter 3, *Masks: who may look at whom*](../book/03_masks.ipynb). They climb
 # from reading a mask to testing one: predict, fill in, mend, build, and write a check of your own.
 #
-# | task | what you do | points | minutes | difficulty |
+# | task | what you do | points | minutes | level |
 # |---|---|---|---|---|
-# | masks-1 | predict who sees whom | 3 | 8 | 1 of 4 |
-# | masks-2 | a causal window when T and S differ | 4 | 10 | 2 of 4 |
-# | masks-3 | one mask for a padded batch | 4 | 12 | 2 of 4 |
-# | masks-4 | a softmax that survives an empty row | 5 | 15 | 3 of 4 |
-# | masks-5 | mend a widely copied attention function | 6 | 15 | 3 of 4 |
-# | masks-6 | a tile map without the matrix | 6 | 18 | 4 of 4 |
-# | masks-7 | write the check | 4 | 12 | 3 of 4 |
+# | `masks-1` | predict who sees whom | 3 | 8 | 1 of 4 |
+# | `masks-2` | a causal window when T and S differ | 4 | 10 | 2 of 4 |
+# | `masks-3` | one mask for a padded batch | 4 | 12 | 2 of 4 |
+# | `masks-4` | a softmax that survives an empty row | 5 | 15 | 3 of 4 |
+# | `masks-5` | mend a widely copied attention function | 6 | 15 | 3 of 4 |
+# | `masks-6` | a tile map without the matrix | 6 | 18 | 4 of 4 |
+# | `masks-7` | write the check | 4 | 12 | 3 of 4 |
 # | all | | 32 | 90 | |
 #
 # **How checking works.** Write your answer in place of the line `raise NotImplementedError`, run

@@ -4,15 +4,15 @@
 # Seven tasks on [chapter 4, *Many heads*](../book/04_heads.ipynb). They climb from counting on
 # paper to testing a penalty: predict, fill in, mend, build, and write a check of your own.
 #
-# | task | what you do | points | minutes | difficulty |
+# | task | what you do | points | minutes | level |
 # |---|---|---|---|---|
-# | heads-1 | predict where the numbers go | 3 | 8 | 1 of 4 |
-# | heads-2 | split into heads and merge again | 4 | 10 | 2 of 4 |
-# | heads-3 | count weights, cache bytes and FLOPs | 5 | 14 | 2 of 4 |
-# | heads-4 | an output gate and drop-head | 4 | 12 | 2 of 4 |
-# | heads-5 | mend a widely copied multi-head attention | 6 | 16 | 3 of 4 |
-# | heads-6 | grouped heads without copies of the keys | 6 | 18 | 4 of 4 |
-# | heads-7 | write the check | 4 | 12 | 3 of 4 |
+# | `heads-1` | predict where the numbers go | 3 | 8 | 1 of 4 |
+# | `heads-2` | split into heads and merge again | 4 | 10 | 2 of 4 |
+# | `heads-3` | count weights, cache bytes and FLOPs | 5 | 14 | 2 of 4 |
+# | `heads-4` | an output gate and drop-head | 4 | 12 | 2 of 4 |
+# | `heads-5` | mend a widely copied multi-head attention | 6 | 16 | 3 of 4 |
+# | `heads-6` | grouped heads without copies of the keys | 6 | 18 | 4 of 4 |
+# | `heads-7` | write the check | 4 | 12 | 3 of 4 |
 # | all | | 32 | 90 | |
 #
 # **How checking works.** Write your answer in place of the line `raise NotImplementedError`, run

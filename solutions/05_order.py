@@ -5,15 +5,15 @@
 # model can know about order to testing it: predict, fill in, mend, build, and write a check of
 # your own.
 #
-# | task | what you do | points | minutes | difficulty |
+# | task | what you do | points | minutes | level |
 # |---|---|---|---|---|
-# | order-1 | predict who notices the order | 3 | 8 | 1 of 4 |
-# | order-2 | positions of a padded batch, and their sines | 5 | 14 | 2 of 4 |
-# | order-3 | RoPE, in both pairings | 6 | 16 | 2 of 4 |
-# | order-4 | mend a Transformer block | 6 | 15 | 3 of 4 |
-# | order-5 | move weights from one pairing to the other | 4 | 11 | 3 of 4 |
-# | order-6 | ALiBi with one more entry in q and k | 5 | 13 | 4 of 4 |
-# | order-7 | write the check | 5 | 13 | 3 of 4 |
+# | `order-1` | predict who notices the order | 3 | 8 | 1 of 4 |
+# | `order-2` | positions of a padded batch, and their sines | 5 | 14 | 2 of 4 |
+# | `order-3` | RoPE, in both pairings | 6 | 16 | 2 of 4 |
+# | `order-4` | mend a Transformer block | 6 | 15 | 3 of 4 |
+# | `order-5` | move weights from one pairing to the other | 4 | 11 | 3 of 4 |
+# | `order-6` | ALiBi with one more entry in q and k | 5 | 13 | 4 of 4 |
+# | `order-7` | write the check | 5 | 13 | 3 of 4 |
 # | all | | 34 | 90 | |
 #
 # **How checking works.** Write your answer in place of the line `raise NotImplementedError`, run

@@ -5,15 +5,15 @@
 # climb from counting bytes to testing somebody else's kernel: predict, fill in, mend, build, and
 # write a check of your own.
 #
-# | task | what you do | points | minutes | difficulty |
+# | task | what you do | points | minutes | level |
 # |---|---|---|---|---|
-# | sparse-1 | predict bytes, pairs, tiles and reach | 3 | 10 | 1 of 4 |
-# | sparse-2 | count the pairs of a window exactly | 4 | 11 | 2 of 4 |
-# | sparse-3 | build Longformer's and BigBird's mask | 5 | 12 | 2 of 4 |
-# | sparse-4 | cut a mask into tiles, and sort positions so that it pays | 5 | 14 | 3 of 4 |
-# | sparse-5 | mend a block-sparse attention | 6 | 16 | 3 of 4 |
-# | sparse-6 | attend to a band without an n × n array | 6 | 15 | 4 of 4 |
-# | sparse-7 | write the check | 4 | 12 | 3 of 4 |
+# | `sparse-1` | predict bytes, pairs, tiles and reach | 3 | 10 | 1 of 4 |
+# | `sparse-2` | count the pairs of a window exactly | 4 | 11 | 2 of 4 |
+# | `sparse-3` | build Longformer's and BigBird's mask | 5 | 12 | 2 of 4 |
+# | `sparse-4` | cut a mask into tiles, and sort positions so that it pays | 5 | 14 | 3 of 4 |
+# | `sparse-5` | mend a block-sparse attention | 6 | 16 | 3 of 4 |
+# | `sparse-6` | attend to a band without an n × n array | 6 | 15 | 4 of 4 |
+# | `sparse-7` | write the check | 4 | 12 | 3 of 4 |
 # | all | | 33 | 90 | |
 #
 # **How checking works.** Write your answer in place of the line `raise NotImplementedError`, run

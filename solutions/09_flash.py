@@ -5,15 +5,15 @@
 # climb from following one row by hand to testing somebody else's merge: predict, fill in, mend,
 # build, write a GPU kernel, and write a check of your own.
 #
-# | task | what you do | points | minutes | difficulty |
+# | task | what you do | points | minutes | level |
 # |---|---|---|---|---|
-# | flash-1 | predict a running softmax, its traffic and its products | 3 | 11 | 1 of 4 |
-# | flash-2 | merge two partial results | 4 | 10 | 2 of 4 |
-# | flash-3 | mend an online softmax | 6 | 14 | 3 of 4 |
-# | flash-4 | build the forward pass, tile by tile | 6 | 16 | 4 of 4 |
-# | flash-5 | build the backward pass without the matrix | 6 | 14 | 4 of 4 |
-# | flash-6 | write the inner loop of a Triton kernel | 6 | 15 | 3 of 4 |
-# | flash-7 | write the check | 4 | 10 | 3 of 4 |
+# | `flash-1` | predict a running softmax, its traffic and its products | 3 | 11 | 1 of 4 |
+# | `flash-2` | merge two partial results | 4 | 10 | 2 of 4 |
+# | `flash-3` | mend an online softmax | 6 | 14 | 3 of 4 |
+# | `flash-4` | build the forward pass, tile by tile | 6 | 16 | 4 of 4 |
+# | `flash-5` | build the backward pass without the matrix | 6 | 14 | 4 of 4 |
+# | `flash-6` | write the inner loop of a Triton kernel | 6 | 15 | 3 of 4 |
+# | `flash-7` | write the check | 4 | 10 | 3 of 4 |
 # | all | | 35 | 90 | |
 #
 # **How checking works.** Write your answer in place of the line `raise NotImplementedError`, run

@@ -5,15 +5,15 @@
 # from counting bytes to testing somebody else's decoder: predict, fill in, mend, build, and write a
 # check of your own.
 #
-# | task | what you do | points | minutes | difficulty |
+# | task | what you do | points | minutes | level |
 # |---|---|---|---|---|
-# | cache-1 | predict what a cache saves, holds and wastes | 3 | 9 | 1 of 4 |
-# | cache-2 | append to a cache that is already there | 4 | 10 | 2 of 4 |
-# | cache-3 | mend a widely copied decoder | 6 | 14 | 3 of 4 |
-# | cache-4 | positions and mask of a padded batch | 4 | 11 | 2 of 4 |
-# | cache-5 | a window with sinks, in a ring | 6 | 16 | 4 of 4 |
-# | cache-6 | a paged cache with shared prefixes | 6 | 18 | 4 of 4 |
-# | cache-7 | write the check | 4 | 12 | 3 of 4 |
+# | `cache-1` | predict what a cache saves, holds and wastes | 3 | 9 | 1 of 4 |
+# | `cache-2` | append to a cache that is already there | 4 | 10 | 2 of 4 |
+# | `cache-3` | mend a widely copied decoder | 6 | 14 | 3 of 4 |
+# | `cache-4` | positions and mask of a padded batch | 4 | 11 | 2 of 4 |
+# | `cache-5` | a window with sinks, in a ring | 6 | 16 | 4 of 4 |
+# | `cache-6` | a paged cache with shared prefixes | 6 | 18 | 4 of 4 |
+# | `cache-7` | write the check | 4 | 12 | 3 of 4 |
 # | all | | 33 | 90 | |
 #
 # **How checking works.** Write your answer in place of the line `raise NotImplementedError`, run

@@ -5,15 +5,15 @@
 # from working out a step by hand to testing somebody else's quantiser: predict, fill in, mend,
 # build, and write a check of your own.
 #
-# | task | what you do | points | minutes | difficulty |
+# | task | what you do | points | minutes | level |
 # |---|---|---|---|---|
-# | quant-1 | predict steps, errors, bits and sums | 3 | 11 | 1 of 4 |
-# | quant-2 | quantise with one scale per token or channel | 4 | 11 | 2 of 4 |
-# | quant-3 | pack two INT4 codes into a byte | 4 | 12 | 2 of 4 |
-# | quant-4 | mend a product of integers | 6 | 14 | 3 of 4 |
-# | quant-5 | smooth the keys, and say what the scores lost | 5 | 13 | 3 of 4 |
-# | quant-6 | build a quantised cache of keys and values | 7 | 17 | 4 of 4 |
-# | quant-7 | write the check | 4 | 12 | 3 of 4 |
+# | `quant-1` | predict steps, errors, bits and sums | 3 | 11 | 1 of 4 |
+# | `quant-2` | quantise with one scale per token or channel | 4 | 11 | 2 of 4 |
+# | `quant-3` | pack two INT4 codes into a byte | 4 | 12 | 2 of 4 |
+# | `quant-4` | mend a product of integers | 6 | 14 | 3 of 4 |
+# | `quant-5` | smooth the keys, and say what the scores lost | 5 | 13 | 3 of 4 |
+# | `quant-6` | build a quantised cache of keys and values | 7 | 17 | 4 of 4 |
+# | `quant-7` | write the check | 4 | 12 | 3 of 4 |
 # | all | | 33 | 90 | |
 #
 # **How checking works.** Write your answer in place of the line `raise NotImplementedError`, run
@@ -1052,8 +1052,8 @@ def quantize(x, axis, bits=8):
 # The bytes are compared, not only the way there and back. Half of the points are for a case that
 # has all of it at once.
 #
-# **A miniature.** The codes `[3, -1, -8]` become the bytes `[0xF3, 0x08]`, in decimal 243 and 8: 3
-# + 16 · 15, and 8 + 16 · 0.
+# **A miniature.** The codes `[3, -1, -8]` become the bytes `[0xF3, 0x08]`, in decimal 243 and 8:
+# 3 + 16 · 15, and 8 + 16 · 0.
 #
 # Read first: *The cache: stored is not multiplied* in [chapter 11](../book/11_quantization.ipynb).
 # How two codes share a byte is new here.
@@ -2323,10 +2323,10 @@ def smooth(q, k, seen):
 # **token**. A group of tokens can be quantised only when it is full. Build the cache that does
 # this, in two parts.
 #
-# `encode(x, axis, bits)` quantises **asymmetrically**: it returns `codes` (uint8, from 0 to 2^bits
-# - 1), `scale` and `zero`, so that `codes * scale + zero` is within half a step of `x`. `zero` is
-# the smallest number of a slice along `axis`, and the largest one gets the largest code. Both have
-# the length 1 along `axis`. A slice whose numbers are all equal has the scale 1.
+# `encode(x, axis, bits)` quantises **asymmetrically**: it returns `codes` (uint8, from 0 to
+# `2**bits - 1`), `scale` and `zero`, so that `codes * scale + zero` is within half a step of `x`.
+# `zero` is the smallest number of a slice along `axis`, and the largest one gets the largest code.
+# Both have the length 1 along `axis`. A slice whose numbers are all equal has the scale 1.
 #
 # `Cache(group, bits)` holds the tokens of one text:
 #

@@ -28,9 +28,12 @@ class Cell:
     def links(self):
         """Where somebody made this mistake, as Markdown: a URL or `owner/project#123`."""
         for place in self.seen:
+            pull = re.fullmatch(r"https://github.com/([\w.-]+/[\w.-]+)/pull/(\d+)", place)
             issue = re.fullmatch(r"([\w.-]+/[\w.-]+)#(\d+)", place)
             if issue:
                 yield f"[{place}](https://github.com/{issue[1]}/issues/{issue[2]})"
+            elif pull:
+                yield f"[{pull[1]}#{pull[2]}]({place})"
             else:
                 yield f"<{place}>" if re.fullmatch(r"https?://\S+", place) else place
 

@@ -30,7 +30,8 @@ STYLE = (
     CARD + ".attn-player label{display:flex;flex-wrap:wrap;align-items:center;gap:.25rem .75rem;"
     "margin:0 0 .5rem}.attn-player label span{min-width:var(--name)}.attn-player input{"
     "flex:1 1 9rem;min-width:0;max-width:22rem;height:1.75rem;accent-color:#0072b2}"
-    ".attn-player output{font-weight:600;min-width:var(--said)}.attn-player [hidden]{display:none}"
+    ".attn-player output{font-weight:600;min-width:min(var(--said),100%)}"
+    ".attn-player [hidden]{display:none}"
 )
 
 
