@@ -86,7 +86,7 @@ STALE = [
     ("exercises/90_demo.ipynb", "Softmax", "Softmin", "source of cell"),
     ("exercises/90_demo.ipynb", '"demo-2-answer"', '"x"', "id of cell"),
     ("solutions/90_demo.ipynb", "Softmax", "Softmin", "source of cell"),
-    ("exercises/.attnlearn/90_demo.json", '"points": 4.0', '"points": 5.0', "task demo-1 differs"),
+    ("exercises/.attnlearn/90_demo.json", '"points":4.0', '"points":5.0', "task demo-1 differs"),
     ("book/90_demo.ipynb", "The end", "The beginning", "source of cell"),
     ("book/bank.md", "`demo-1` | 2", "demo-1 | 5", "does not match the tables"),
 ]
