@@ -14,7 +14,7 @@ from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from .. import dense, flash, native
-from ..masks import Causal, Full, Mask, Window
+from ..masks import Causal, Full, Mask, RandomBlocks, Window
 from .measure import Figure, in_child, measured, ratios
 
 WIDTH = 64
@@ -32,8 +32,8 @@ def steps(shrink: int, rounds: int) -> list[partial]:
         partial(causal_skips, long, rounds),
         partial(band_versus_matrix, long, rounds),
         partial(band_is_linear, long, rounds),
-        partial(sparse_versus_sdpa, long, rounds),
-        *([partial(sparse_versus_flex, long, rounds)] if compiles else []),
+        *(partial(sparse_versus_sdpa, mask, long, rounds) for mask in sparse(long)),
+        *(partial(sparse_versus_flex, mask, long, rounds) for mask in sparse(long) if compiles),
         partial(memory, 32768 // shrink, False, 200),
         partial(memory, 32768 // shrink, True, 400),
         partial(long_causal, 131072 // shrink),
@@ -73,24 +73,24 @@ def band_is_linear(N: int, rounds: int) -> list[Figure]:
     return [Figure(f"growth N={4 * N}", what, "x", runs, 5.0)]
 
 
-def sparse_versus_sdpa(N: int, rounds: int) -> list[Figure]:
-    qkv, mask = inputs(N), sparse(N)
+def sparse_versus_sdpa(mask: Mask, N: int, rounds: int) -> list[Figure]:
+    qkv = inputs(N)
     runs = ratios(by_flash(qkv, mask), partial(sdpa, *qkv), rounds)
     what = f"flash with {mask} / F.scaled_dot_product_attention without a mask"
     return [Figure(f"sparse N={N}", what, "x", runs, 1 / 3)]
 
 
-def sparse_versus_flex(N: int, rounds: int) -> list[Figure]:
-    qkv, mask = inputs(N), sparse(N)
+def sparse_versus_flex(mask: Mask, N: int, rounds: int) -> list[Figure]:
+    qkv = inputs(N)
     tiles = native.tiles(*qkv[:2], mask)
     compiled = partial(torch.compile(flex_attention), *qkv, block_mask=tiles)
     runs = ratios(by_flash(qkv, mask), compiled, rounds)
     return [Figure(f"flex N={N}", f"flash / flex_attention compiled, {mask}", "x", runs)]
 
 
-def sparse(N: int) -> Mask:
-    """A band that hides 85 % of all tiles of 256, at N = 8192."""
-    return Window(N // 16)
+def sparse(N: int) -> tuple[Mask, Mask]:
+    """A band and whole blocks that hide 84 to 85 % of all tiles of 256, at N = 8192."""
+    return Window(N // 16), RandomBlocks(N // 32, 5, 0, N)
 
 
 def memory(N: int, backward: bool, goal: float) -> list[Figure]:
