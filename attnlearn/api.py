@@ -210,11 +210,17 @@ def without_unseen(q, k, v, mask: Mask):
 
     A weight of 0 does not hide NaN, as 0 · NaN is NaN; an adapter would pass it on.
     """
+    queries, keys = in_sight(q, k, mask)
+    return blanked(q, queries), blanked(k, keys), blanked(v, keys)
+
+
+def in_sight(q, k, mask: Mask) -> tuple[np.ndarray, np.ndarray]:
+    """Which queries see some key, and which keys some query sees: bool [..., T], [..., S]."""
     queries, keys = reach(mask, q.shape[-2], k.shape[-2])
     if keys.ndim > 1 and keys.shape[-2] > 1:  # a key head is seen if a query head of its group sees
         groups = (*keys.shape[:-2], k.shape[-3], q.shape[-3] // k.shape[-3], keys.shape[-1])
         keys = keys.reshape(groups).any(-2)
-    return blanked(q, queries), blanked(k, keys), blanked(v, keys)
+    return queries, keys
 
 
 def reach(mask: Mask, T: int, S: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from ..cache import KVCache, PagedCache, QuantizedCache
 from ..nn import TinyLM
 from ..position import Rotary
 from ..quant import trial
-from .measure import Figure, best
+from .measure import Figure, ratios
 
 CONTEXT, NEW = 2048, 512
 HEADS, WIDTH = 4, 64
@@ -50,9 +50,7 @@ def decoding(context: int, new: int, rounds: int) -> list[Figure]:
         for length in sample:
             model(tokens[:, :length])
 
-    cached(), recomputed()
-    share = len(sample) / new
-    runs = [best(cached) / best(recomputed) * share for _ in range(rounds)]
+    runs = [run * len(sample) / new for run in ratios(cached, recomputed, rounds)]
     what = f"{new} tokens after {context} with a cache / each by recomputing (5 lengths timed)"
     return [Figure("decode", what, "x", runs, 0.1)]
 

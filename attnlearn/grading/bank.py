@@ -29,7 +29,7 @@ def run(exercise, task, answer, *, seed=0, hidden=False, noise=0, seconds=None):
     known = {"forbid": task.forbid, "defines": task.defines, "seconds": seconds}
     namespace = {"__name__": "__main__"}
     _seed_everything(noise)
-    with cases.recording(known) as records, _environment(ATTNLEARN_SEED=str(seed)):
+    with cases.recording(known) as records, environment(ATTNLEARN_SEED=str(seed)):
         try:
             with contextlib.redirect_stdout(io.StringIO()), time_limit(60):
                 for cell in exercise.setup:
@@ -170,7 +170,8 @@ def _seed_everything(noise):
 
 
 @contextlib.contextmanager
-def _environment(**variables):
+def environment(**variables):
+    """Environment variables for a while."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

@@ -13,8 +13,9 @@ def statements(cells, answer, known):
     of the answer's own cells to their sources, `known` holds the names that need no definition.
     The nearest definition above the answer counts, else the first one below it.
     """
-    known = set(known).union(*(scope.module_names(_plain(own)) for own in answer.values()))
-    wanted = set().union(*(scope.free_names(_plain(own)) for own in answer.values())) - known
+    own = [without_commands(source) for source in answer.values()]
+    known = set(known).union(*map(scope.module_names, own))
+    wanted = set().union(*map(scope.free_names, own)) - known
     if not wanted:
         return []
     first, taken = min(answer), {}
@@ -33,9 +34,10 @@ def statements(cells, answer, known):
 
 def readable(source):
     """Can this be analysed? No limit of Python's parser is reached."""
+    source = without_commands(source)
     try:
-        ast.parse(_plain(source))
-        scope.free_names(_plain(source))
+        ast.parse(source)
+        scope.free_names(source)
     except SyntaxError:
         return True  # the kernel will say what is wrong with it
     except (ValueError, RecursionError, MemoryError):
@@ -45,7 +47,7 @@ def readable(source):
 
 def _statements(source):
     """(line, names that it binds, text) of each statement at the top level of a cell."""
-    source = _plain(source)
+    source = without_commands(source)
     try:
         body = ast.parse(source).body
     except SyntaxError:
@@ -56,7 +58,3 @@ def _statements(source):
         text = "".join(lines[first - 1 : node.end_lineno])
         if names := scope.module_names(text):
             yield first, names, text
-
-
-def _plain(source):
-    return without_commands(source)

@@ -141,12 +141,8 @@ KINDS = {0: Sandbox, 3: Box}
 
 def choose(limits, level=None):
     """The sandbox of a level, or the strongest that works on this machine; None if it does not."""
-    for kind in [KINDS[level]] if level is not None else sorted(KINDS.values(), key=_strength):
-        sandbox = kind(limits)
+    for n in sorted(KINDS, reverse=True) if level is None else [level]:
+        sandbox = KINDS[n](limits)
         if sandbox.works():
             return sandbox
     return None
-
-
-def _strength(kind):
-    return -kind.level

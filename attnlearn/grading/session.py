@@ -1,14 +1,15 @@
 """One pytest session for one submission, from its notebook to its verdicts."""
 
-import contextlib
-import os
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from . import notebook, processes
+from . import bank, notebook, processes
 from .official import OfficialFile
+
+# pytest without the plugins and options that happen to lie around.
+ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
 
 
 class Job:
@@ -34,7 +35,7 @@ def run(job):
         options += ["-c", str(Path(folder) / "pytest.ini"), "-p", "no:cacheprovider"]
         options += ["-p", "nbval.plugin"]
         try:
-            with _alone():
+            with bank.environment(**ALONE):
                 code = pytest.main([*options, str(path)], plugins=[_Plugin(job)])
         finally:
             processes.end_all(spared)
@@ -61,16 +62,3 @@ class _Plugin:
     def pytest_runtest_logreport(self, report):
         if report.failed:
             self.job.findings.append(f"The grader failed. {report.longreprtext}")
-
-
-@contextlib.contextmanager
-def _alone():
-    """pytest without the plugins and options that happen to lie around."""
-    own = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
-    before = {name: os.environ.get(name) for name in own}
-    os.environ.update(own)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)

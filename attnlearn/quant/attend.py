@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..api import checked, is_numpy, without_unseen
-from ..masks import Mask
+from ..api import checked, in_sight, is_numpy, without_unseen
 from . import dense
 from .codes import check_finite, check_no_gradient, quantize
 from .mean import smooth as without_mean
@@ -65,7 +64,7 @@ def run(q, k, v, mask, *, scale, bits, per, block, smooth, values, impl) -> Tens
     q, k, v = without_unseen(q, k, v, mask)
     for name, x in (("q", q), ("k", k), *([("v", v)] if values else ())):
         check_finite(name, x)
-    seen = seen_keys(q, k, mask)
+    seen = torch.tensor(in_sight(q, k, mask)[1], device=k.device).expand(k.shape[:-1])
     k = without_mean(k.double(), seen)[0] if smooth else k  # what is left may need a wider range
     wide = torch.promote_types(q.dtype, torch.float32)
     q8, k8 = (quantize(x, bits, per=per, block=block, dtype=wide) for x in (q, k))
@@ -79,12 +78,6 @@ def run(q, k, v, mask, *, scale, bits, per, block, smooth, values, impl) -> Tens
     v, seen = v.repeat_interleave(group, -3), seen.repeat_interleave(group, -2)
     weigh = dense.in_integers(v, seen) if values else dense.in_floats(v.to(wide))
     return dense.attention(q8, k8, weigh, mask, scale).to(q.dtype)
-
-
-def seen_keys(q: Tensor, k: Tensor, mask: Mask) -> Tensor:
-    """Which keys some query sees, bool [..., Hk, S]."""
-    ones = torch.ones_like(k[..., :1])
-    return without_unseen(q, ones, ones, mask)[1][..., 0] > 0
 
 
 def check_choices(per, values, impl) -> None:
