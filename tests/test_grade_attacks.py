@@ -13,8 +13,9 @@ import pytest
 
 from attnlearn.__main__ import main
 from attnlearn.exercise import MIME
-from attnlearn.grading import bank, notebook, release, sandbox, source
-from attnlearn.grading.limits import Limits
+from attnlearn.grading import bank, notebook, release, source
+from attnlearn.grading.isolation import sandbox
+from attnlearn.grading.isolation.limits import Limits
 
 pytestmark = pytest.mark.xdist_group(__name__)  # what its tests share is made once
 

@@ -15,7 +15,8 @@ from data.handed_in import GOOD_1, GOOD_2, TOP_LEFT, code, filled
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME
 
 from attnlearn.__main__ import main
-from attnlearn.grading import notebook, processes, release, session, source
+from attnlearn.grading import notebook, release, session, source
+from attnlearn.grading.isolation import processes
 from attnlearn.grading.kernel import GradingKernel
 
 pytestmark = pytest.mark.xdist_group(__name__)  # what its tests share is made once

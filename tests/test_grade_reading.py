@@ -8,7 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from attnlearn.grading import grade, inbox, students, zips
+from attnlearn.grading.exports import grades
+from attnlearn.grading.handed_in import inbox, students, zips
 
 LIMIT = 100_000
 STEM = "03_masks"
@@ -176,7 +177,7 @@ CELLS = {
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_no_cell_is_a_formula(cell):
-    assert grade.safe(cell) == CELLS[cell]
+    assert grades.safe(cell) == CELLS[cell]
 
 
 def test_a_file_above_the_limit_is_not_read(tmp_path):

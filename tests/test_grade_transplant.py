@@ -7,8 +7,9 @@ import pytest
 from data.handed_in import GOOD_1, GOOD_2, TOP_LEFT, code, filled
 
 from attnlearn.exercise import MIME
-from attnlearn.grading import bank, bans, carried, notebook, records, release, source
-from attnlearn.grading.transplant import LONGEST, transplant
+from attnlearn.grading import bank, bans, notebook, records, release, source
+from attnlearn.grading.handed_in import carried
+from attnlearn.grading.handed_in.transplant import LONGEST, transplant
 
 pytestmark = pytest.mark.xdist_group(__name__)  # what its tests share is made once
 

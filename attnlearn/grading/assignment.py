@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import expected, notebook, release, source
+from .isolation.sandbox import Sandbox
 from .kernel import PACKAGE_PARENT
-from .sandbox import Sandbox
 
 
 class AssignmentError(ValueError):

@@ -10,10 +10,11 @@ from pathlib import Path
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME
 
 from ..exercise import forbid
-from . import bans, notebook, processes, records
+from . import bans, notebook, records
+from .isolation import processes
+from .isolation.sandbox import make_folders
 from .items import ExerciseFile, TaskItem
 from .kernel import GradingKernel
-from .sandbox import make_folders
 from .verdict import Verdict
 
 START_SECONDS = 120

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from . import bank, notebook, processes
+from . import bank, notebook
+from .isolation import processes
 from .official import OfficialFile
 
 # pytest without the plugins and options that happen to lie around.

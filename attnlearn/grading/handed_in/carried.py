@@ -2,8 +2,8 @@
 
 import ast
 
-from ..exercise import scope
-from .source import without_commands
+from ...exercise import scope
+from ..source import without_commands
 
 
 def statements(cells, answer, known):

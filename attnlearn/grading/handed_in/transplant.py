@@ -7,8 +7,9 @@ student's file play no part.
 import builtins
 from dataclasses import dataclass, field
 
-from ..exercise import scope
-from . import carried, notebook
+from ...exercise import scope
+from .. import notebook
+from . import carried
 
 LONGEST = 200_000  # characters of one cell: no answer is a book
 

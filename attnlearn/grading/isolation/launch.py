@@ -12,16 +12,22 @@ import sys
 
 def main():
     limits, box, command = json.loads(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:]
+    meeting = os.path.dirname(command[command.index("-f") + 1]) if "-f" in command else None
+    confine(limits, box, meeting)
+    os.execv(command[0], command)
+
+
+def confine(limits, box, meeting):
+    """Returns in a process that is confined; the kernel and the grader meet in one folder."""
     if box is not None:
         import namespaces
 
-        if "-f" in command:  # the kernel and the grader meet in this folder
-            box["write"].append(os.path.dirname(command[command.index("-f") + 1]))
+        if meeting:
+            box["write"].append(meeting)
         namespaces.enter(**box)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.environ.pop("JPY_PARENT_PID", None)  # that process can't be seen from inside
     set_limits(limits)
-    os.execv(command[0], command)
 
 
 def set_limits(limits):

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from .verdict import short
+from ..verdict import short
 
 WORDS = {
     "solved": "solved",

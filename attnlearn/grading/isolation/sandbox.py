@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from .kernel import PACKAGE_PARENT
+from ..kernel import PACKAGE_PARENT
 from .limits import Limits
 
 LAUNCH = Path(__file__).with_name("launch.py")

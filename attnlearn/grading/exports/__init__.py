@@ -1,0 +1,1 @@
+"""Results, for those who read them: people, tables, platforms."""

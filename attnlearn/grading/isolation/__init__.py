@@ -1,0 +1,1 @@
+"""Students' code kept apart: what it may see, reach and use."""

@@ -1,0 +1,31 @@
+"""One submission, from its notebook to its result; whatever happens, it is only this one's."""
+
+import traceback
+
+from . import results, session
+from .handed_in.transplant import transplant
+
+
+def grade_one(assignment, work):
+    """The result of one submission."""
+    if work.trouble:
+        return results.result(assignment, work, findings=work.findings)
+    try:
+        return _graded(assignment, work)
+    except Exception as error:  # a fault of the grader: no grade, and the others go on
+        where = traceback.extract_tb(error.__traceback__)[-1].name
+        return no_grade(assignment, work, f"{type(error).__name__}: {error} ({where})")
+
+
+def no_grade(assignment, work, why):
+    """The result of a submission that the grader itself failed on."""
+    job = session.Job(None, assignment.tables, assignment.sandbox, assignment.seed)
+    what = f"The grader failed, so this is no grade: {why}"
+    return results.result(assignment, work, job, [*work.findings, what])
+
+
+def _graded(assignment, work):
+    moved = transplant(assignment.pristine, work.content, assignment.tables)
+    job = session.Job(moved, assignment.tables, assignment.sandbox, assignment.seed)
+    session.run(job)
+    return results.result(assignment, work, job, [*work.findings, *moved.findings, *job.findings])
