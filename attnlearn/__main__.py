@@ -1,11 +1,11 @@
-"""The command line: `release` for authors, `check` for students, `grade` for teachers."""
+"""The command line of authors, students and teachers."""
 
 import argparse
 import sys
 
-from .commands import check, grade, release
+from .commands import answers, check, grade, gradebook, release
 
-COMMANDS = [release, check, grade]
+COMMANDS = [release, check, grade, gradebook, answers]
 
 
 def main(arguments=None):

@@ -1,7 +1,10 @@
 """`attnlearn grade`: official grades under a secret seed, for teachers."""
 
+import argparse
+import os
 import sys
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 from ..grading.isolation.limits import Limits
@@ -16,6 +19,12 @@ def add(commands):
     seed = parser.add_mutually_exclusive_group()
     seed.add_argument("--seed-file", type=Path, metavar="FILE", help="default: OUT/seed.txt")
     seed.add_argument("--seed", metavar="TEXT", help="the secret seed itself")
+    parser.add_argument(
+        "-j", "--jobs", type=jobs, default=cores(), metavar="N", help="workers (one for each core)"
+    )
+    parser.add_argument("--dask", metavar="ADDRESS", help="a scheduler, tcp://… or tls://…")
+    for name in ("ca", "cert", "key"):
+        parser.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help="for tls://")
     parser.add_argument("--sandbox", choices=["L0", "L3"], help="default: the strongest here")
     parser.add_argument("--allow-weak-sandbox", action="store_true", help="grade on trust")
     parser.add_argument("--max-mb", type=float, default=64, help="of one notebook (64)")
@@ -29,26 +38,73 @@ def add(commands):
 
 def run(options):
     from ..grading import assignment, grade
-    from ..grading.isolation import sandbox
 
     limits = Limits(**{limit.name: getattr(options, limit.name) for limit in fields(Limits)})
-    box = sandbox.choose(limits, options.sandbox and int(options.sandbox[1:]))
-    if box is None:
-        print(f"error: sandbox {options.sandbox} does not work on this machine", file=sys.stderr)
-        return 1
-    if missing := [path for path in options.submissions if not path.exists()]:
-        print(f"error: {missing[0]}: no such file or folder", file=sys.stderr)
-        return 1
-    if box.level < sandbox.ENOUGH and not options.allow_weak_sandbox:
-        print(box.refusal(), file=sys.stderr)
-        return 1
+    level = options.sandbox and int(options.sandbox[1:])
     try:
+        _look(options)
+        box = assignment.strong_enough(limits, level, options.allow_weak_sandbox)
+        script = assignment.find(options.assignment, options.exercises)
         seed = assignment.read_seed(options.seed, options.seed_file, options.out)
-        ready = assignment.prepare(options.assignment, options.exercises, seed, box)
+        ready = assignment.prepare(script, seed, box)
+        limit = int(options.max_mb * 2**20)
+        with _crew(options, script, ready) as crew:
+            done = grade.grade(ready, options.submissions, options.out, limit=limit, crew=crew)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    limit = int(options.max_mb * 2**20)
-    done = grade.grade(ready, options.submissions, options.out, limit=limit)
-    print(f"{len(done)} submissions, sandbox L{box.level}: {options.out / 'grades.csv'}")
-    return int(not done or any(result["status"] == "ungraded" for result in done))
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+    _report(done, ready, options.out)
+    return int(not done.results or any(r["status"] == "ungraded" for r in done.results))
+
+
+def _look(options):
+    for path in options.submissions:
+        if not path.exists():
+            raise ValueError(f"{path}: no such file or folder")
+    if sum(map(bool, _tls(options))) not in (0, 3):
+        raise ValueError("for TLS give all three: --tls-ca, --tls-cert and --tls-key")
+
+
+def _tls(options):
+    return options.tls_ca, options.tls_cert, options.tls_key
+
+
+def _crew(options, script, ready):
+    from ..grading import cluster, workers
+
+    if not options.dask:
+        return workers.Crew(partial(workers.ready, ready), options.jobs)
+    recipe = cluster.Recipe(
+        stem=script.stem,
+        script=script.read_text("utf-8"),
+        seed=ready.seed,
+        limits=ready.sandbox.limits,
+        level=options.sandbox and int(options.sandbox[1:]),
+        weak=options.allow_weak_sandbox,
+    )
+    security = cluster.security(*_tls(options)) if options.tls_ca else None
+    return cluster.Cluster(options.dask, recipe, ready, security)
+
+
+def _report(done, ready, out):
+    fallen = sum(change.gain < 0 for change in done.changes)
+    if done.changes:
+        print(f"{len(done.changes)} grades changed, {fallen} of them fell: {out / 'changes.csv'}")
+    print(f"{len(done.results)} submissions, sandbox L{ready.sandbox.level}: {out / 'grades.csv'}")
+
+
+def cores():
+    """How many this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def jobs(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} workers can't grade; 1 or more can")
+    return number

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import expected, notebook, release, source
-from .isolation.sandbox import Sandbox
+from .isolation import sandbox
 from .kernel import PACKAGE_PARENT
 
 
@@ -26,7 +26,7 @@ class Assignment:
     pristine: dict
     tables: dict  # task: table with visible and hidden cases
     reading: dict  # task: where to read
-    sandbox: Sandbox
+    sandbox: sandbox.Sandbox
     seed: str
     hash: str
 
@@ -36,13 +36,23 @@ class Assignment:
         return hashlib.sha256(f"attnlearn {self.seed}".encode()).hexdigest()[:12]
 
 
-def prepare(stem, folder, seed, sandbox):
-    """The assignment `stem` from a folder of exercises, or from the repository."""
-    script = find(stem, folder)
+def strong_enough(limits, level, weak):
+    """The sandbox of a level, or the strongest that works here, if official grading may use it."""
+    box = sandbox.choose(limits, level)
+    if box is None:
+        raise AssignmentError(f"sandbox L{level} does not work on this machine")
+    if box.level < sandbox.ENOUGH and not weak:
+        raise AssignmentError(box.refusal())
+    return box
+
+
+def prepare(script, seed, box):
+    """The assignment of a script, with its values under a seed, made in this sandbox."""
+    stem = script.stem
     exercise = source.read(script)
     pristine = release.exercise_notebook(exercise)
     with tempfile.TemporaryDirectory(prefix="expected-") as scratch:
-        environment = sandbox.environment(scratch, ATTNLEARN_SEED=seed)
+        environment = box.environment(scratch, ATTNLEARN_SEED=seed)
         tables = expected.make(script.resolve(), environment, scratch)
     about = notebook.dumps(pristine) + script.read_text("utf-8")
     return Assignment(
@@ -51,7 +61,7 @@ def prepare(stem, folder, seed, sandbox):
         pristine=pristine,
         tables=tables,
         reading=_reading(exercise),
-        sandbox=sandbox,
+        sandbox=box,
         seed=seed,
         hash=hashlib.sha256(about.encode()).hexdigest(),
     )

@@ -1,34 +1,94 @@
 """`attnlearn grade`: from what was handed in to results, a table of grades, and feedback."""
 
-from . import notebook, results, run
-from .assignment import Assignment
+from . import answers, notebook, progress, results, run
 from .exports import feedback, grades
+from .gradebook import Gradebook, changes
 from .handed_in import work
 
 
-def grade(assignment: Assignment, paths, out, *, limit, say=print):
-    """Grade every submission and write all results; returns the results.
+def grade(assignment, paths, out, *, limit, crew):
+    """Grade every submission and write all results; returns the run.
+
+    `crew.results(works)` yields (work, result) in the order of finishing.
+    """
+    handed_in = work.collect(paths, assignment, limit)
+    with Run(assignment, out, handed_in) as this:
+        for works in (this.to_grade(), this.twins()):
+            for own, result in crew.results(works):
+                this.keep(own, result)
+    return this
+
+
+class Run:
+    """What is known already, what has come of the rest, and where it is written.
 
     A result of an earlier run is kept where nothing has changed: file, exercise, seed, machine.
+    Files of the same bytes are graded once.
     """
-    handed_in, done = work.collect(paths, assignment, limit), []
-    earlier = results.earlier(out / "results", assignment)  # before any answer has run
-    try:
-        for number, (who, key, papers) in enumerate(handed_in, 1):
-            own = work.choose(who, key, papers, assignment)
-            known = earlier.get((key, own.shown, own.hash))
-            result = known or run.grade_one(assignment, own)
-            notebook.write(out / "results" / f"{key}.json", results.dumps(result))
-            notebook.write(out / "feedback" / f"{key}.html", feedback.page(result, assignment))
-            done.append(result)
-            say(f"[{number}/{len(handed_in)}] {_line(result)}")
-    finally:  # of a run that was interrupted, too
-        notebook.write(out / "grades.csv", grades.table(done))
-    return done
+
+    def __init__(self, assignment, out, handed_in):
+        self.assignment, self.out, self.handed_in = assignment, out, handed_in
+        self.earlier = results.earlier(out / "results", assignment)  # before any answer has run
+        self.found = {}  # key: result
+        self.first = {}  # hash: who is graded for all that handed in the same bytes
+        self.alike = []  # the others
+        self.changes = []
+
+    def __enter__(self):
+        self.book = Gradebook(self.out / "gradebook.sqlite")
+        self.number = self.book.begin(self.assignment, len(self.handed_in))
+        self.progress = progress.show(len(self.handed_in))
+        return self
+
+    def __exit__(self, trouble, *about):
+        self.progress.close()
+        notebook.write(self.out / "grades.csv", grades.table(self.results))
+        if trouble is None:
+            self.book.finish(self.number)
+            self.changes = self.book.changes(self.number)
+            notebook.write(self.out / "changes.csv", changes.table(self.changes))
+        self.book.close()
+
+    @property
+    def results(self):
+        """Those found so far, in the order of names."""
+        return [self.found[key] for _, key, _ in self.handed_in if key in self.found]
+
+    def to_grade(self):
+        """The submissions that have to run; what is known without is kept at once."""
+        for who, key, papers in self.handed_in:
+            own = work.choose(who, key, papers, self.assignment)
+            known = self.earlier.get((key, own.shown, own.hash))
+            if known or own.trouble:
+                self.keep(own, known or run.grade_one(self.assignment, own))
+            elif self.first.setdefault(own.hash, own) is own:
+                yield own
+            else:
+                self.alike.append(own)
+
+    def twins(self):
+        """Those of the same bytes get the same result; if that is none, they have to run, too."""
+        for own in self.alike:
+            first = self.first[own.hash]
+            result = self.found[first.key]
+            if result["status"] == "ungraded":
+                yield own
+            else:
+                self.keep(own, results.of_twin(result, first, own))
+
+    def keep(self, own, result):
+        self.found[own.key] = result
+        self.book.add(self.number, result)
+        notebook.write(self.out / "results" / f"{own.key}.json", results.dumps(result))
+        page = feedback.page(result, self.assignment)
+        notebook.write(self.out / "feedback" / f"{own.key}.html", page)
+        answers.write(self.out, self.assignment, own)
+        self.progress.say(_line(result))
 
 
 def _line(result):
     if result["status"] == "unreadable":
         return f"{result['student']}: 0, {result['trouble']}"
-    score = f"{result['score']:g} of {result['max_score']:g}"
-    return f"{result['student']}: {score}"
+    if result["status"] == "ungraded":
+        return f"{result['student']}: not graded, {result['findings'][-1]}"
+    return f"{result['student']}: {result['score']:g} of {result['max_score']:g}"

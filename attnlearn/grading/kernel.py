@@ -4,6 +4,7 @@ nbval's own waits for the whole time limit of a cell, and loses messages while i
 """
 
 import collections
+import contextlib
 import os
 import shutil
 import subprocess
@@ -19,7 +20,10 @@ from jupyter_client.manager import KernelManager
 from nbval.kernel import NbvalKernelspecManager, RunningKernel
 from zmq.utils.monitor import recv_monitor_message
 
+from .isolation.warm import Provisioner
+
 PACKAGE_PARENT = Path(__file__).parents[2]
+RETRY_MS = 5  # until the kernel listens
 POLL = 0.2  # seconds between two looks at the process
 OUTPUT_MB = 8  # what one cell may print and show
 MESSAGE = 2048  # bytes that a message counts at least: a million small ones are a flood, too
@@ -69,6 +73,7 @@ class GradingKernel(RunningKernel):
         env=None,
         output_mb=OUTPUT_MB,
         watch=lambda: None,
+        server=None,
     ):
         self.seconds = seconds  # the most that one cell may take
         self.fault, self.watch = None, watch
@@ -80,7 +85,11 @@ class GradingKernel(RunningKernel):
             kernel_spec_manager=_Specs(argv),
             **connection(self._folder),
         )
+        self.km.provisioner = Provisioner(
+            server, parent=self.km, kernel_spec=self.km.kernel_spec, kernel_id=self.km.kernel_id
+        )
         self.km.context.setsockopt(zmq.MAXMSGSIZE, self._limit + 2**20)
+        self.km.context.setsockopt(zmq.RECONNECT_IVL, RETRY_MS)
         self.km.start_kernel(
             cwd=cwd,
             stdout=subprocess.DEVNULL,
@@ -88,16 +97,25 @@ class GradingKernel(RunningKernel):
             env=env or environment(ATTNLEARN_MODE="grade"),
         )
         self.kc = self.km.client()
-        self.kc.start_channels()
+        self.kc.start_channels(stdin=False, hb=False)
         # ZeroMQ closes the connection on a message that is too large.
         self._lost = self.kc.iopub_channel.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         try:
-            self.kc.wait_for_ready(timeout=startup_timeout)
-            self._ensure_iopub_up()
-            self.await_reply(self.kc.execute(EXIT_RAISES, silent=True))
-        except (RuntimeError, Empty):
+            self._await_ready(startup_timeout)
+        except RuntimeError:
             self.stop()
             raise
+
+    def _await_ready(self, seconds):
+        """Until the kernel answers on both channels: the second may connect after the first."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            asked = self.kc.execute(EXIT_RAISES, silent=True)
+            with contextlib.suppress(Empty):
+                self.await_reply(asked, end - time.monotonic())
+                self.await_idle(asked, POLL)
+                return
+        raise RuntimeError(f"the kernel did not start within {seconds:g} s")
 
     def execute_cell_input(self, cell_input, allow_stdin=None):
         self.fault, self._shown = None, 0

@@ -94,6 +94,7 @@ class OfficialFile(ExerciseFile):
             env=sandbox.environment(scratch),
             output_mb=limits.output_mb,
             watch=self._too_many,
+            server=self.job.server,
         )
 
     def teardown(self):

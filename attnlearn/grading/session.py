@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from . import bank, notebook
-from .isolation import processes
+from .isolation import processes, warm
 from .official import OfficialFile
 
 # pytest without the plugins and options that happen to lie around.
@@ -21,12 +21,13 @@ class Job:
         self.sandbox, self.seed = sandbox, seed
         self.values = {task: {} for task in tables}
         self.stopped, self.errors, self.findings = {}, {}, []
-        self.verdicts = {}
+        self.verdicts, self.server = {}, None
 
 
 def run(job):
     """Run a job to its verdicts; when this returns, every process of the kernel is dead."""
     processes.adopt_orphans()
+    job.server = warm.server(job.sandbox)
     spared = processes.descendants()
     with tempfile.TemporaryDirectory(prefix="grade-") as folder:
         path = Path(folder) / "submission.ipynb"

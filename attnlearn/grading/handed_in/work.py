@@ -19,6 +19,7 @@ class Work:
     content: dict | None = None
     trouble: str = ""
     findings: list = field(default_factory=list)
+    deaths: int = 0  # of workers that graded it
 
 
 def collect(paths, assignment, limit):

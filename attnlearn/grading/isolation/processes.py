@@ -29,12 +29,7 @@ def adopt_orphans():
 
 def descendants(root=None):
     """{pid: start time} of all processes below this one, the dead that wait for us included."""
-    table = {}
-    for path in PROC.glob("[0-9]*/stat") if sys.platform == "linux" else []:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            fields = path.read_text("utf-8", "replace").rpartition(")")[2].split()
-            table[int(path.parent.name)] = (int(fields[1]), int(fields[19]))
-    found, parents = {}, {root or os.getpid()}
+    table, found, parents = _table(), {}, {root or os.getpid()}
     while parents:
         children = {pid for pid, (parent, _) in table.items() if parent in parents}
         parents = children - found.keys()
@@ -42,10 +37,29 @@ def descendants(root=None):
     return found
 
 
+def children():
+    """{pid: start time} of the processes that have this one as their parent."""
+    return {pid: start for pid, (parent, start) in _table().items() if parent == os.getpid()}
+
+
 def end_all(spared):
     """Kill whatever is below this process and not in `spared`, until nothing is left."""
+    _end(lambda: descendants().items() - spared.items())
+
+
+def end_orphans(own):
+    """Kill the children that are not in `own`, and all that is below them."""
+
+    def orphans():
+        strange = children().items() - own.items()
+        return strange.union(*(descendants(pid).items() for pid, _ in strange))
+
+    _end(orphans)
+
+
+def _end(find):
     end = time.monotonic() + PATIENCE
-    while left := descendants().items() - spared.items():
+    while left := find():
         for number in (signal.SIGSTOP, signal.SIGKILL):  # the stopped can't fork meanwhile
             for pid, _ in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -56,3 +70,13 @@ def end_all(spared):
         if time.monotonic() > end:
             raise Alive(f"processes {sorted(pid for pid, _ in left)} can't be ended")
         time.sleep(0.01)
+
+
+def _table():
+    """{pid: (parent, start time)} of every process (Linux)."""
+    table = {}
+    for path in PROC.glob("[0-9]*/stat") if sys.platform == "linux" else []:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = path.read_text("utf-8", "replace").rpartition(")")[2].split()
+            table[int(path.parent.name)] = (int(fields[1]), int(fields[19]))
+    return table

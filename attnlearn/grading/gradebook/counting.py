@@ -1,0 +1,51 @@
+"""Which attempt of each student counts: the latest, or the best."""
+
+import csv
+import io
+
+from ..exports.grades import safe
+
+POLICIES = ("latest", "best")
+
+
+def counting(attempts, policy):
+    """One attempt for each student and assignment.
+
+    The best is sought among the latest grades of each file: a grade that was corrected is gone.
+    """
+    latest = {}
+    for attempt in attempts:
+        one = attempt["submission"] if policy == "best" else ""
+        latest[attempt["assignment"], attempt["key"], one] = attempt
+    chosen = {}
+    for (*who, _), attempt in sorted(latest.items(), key=lambda item: _worth(item[1])):
+        chosen[tuple(who)] = attempt
+    return [chosen[who] for who in sorted(chosen)]
+
+
+def _worth(attempt):
+    """An attempt that the grader failed at counts only where there is no other."""
+    return attempt["status"] != "ungraded", attempt["score"], attempt["id"]
+
+
+def table(book, policy):
+    """The attempts that count as CSV, and what was different when they were graded."""
+    attempts = book.attempts()
+    chosen = counting(attempts, policy)
+    newest = {attempt["assignment"]: attempt["exercise"] for attempt in attempts}
+    earned = [
+        {task["id"]: task["earned"] for task in book.result(attempt["id"])["exercises"]}
+        for attempt in chosen
+    ]
+    tasks = list(dict.fromkeys(task for points in earned for task in points))
+    text = io.StringIO()
+    writer = csv.writer(text)
+    header = ["student", "id", "assignment", "score", "max_score", *tasks]
+    writer.writerow([*header, "status", "file", "run", "graded", "remarks"])
+    for attempt, points in zip(chosen, earned, strict=True):
+        old = attempt["exercise"] != newest[attempt["assignment"]]
+        names = ("student", "student_id", "assignment", "score", "max_score")
+        row = [attempt[name] for name in names] + [points.get(task, "") for task in tasks]
+        row += [attempt[name] for name in ("status", "file", "run", "graded")]
+        writer.writerow(map(safe, [*row, "the exercise has changed since" if old else ""]))
+    return text.getvalue()

@@ -1,0 +1,136 @@
+"""Warm kernels: the server of this process that forks them, and how jupyter_client gets one."""
+
+import contextlib
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from jupyter_client.provisioning import LocalProvisioner
+
+ZYGOTE = Path(__file__).with_name("zygote.py")
+START_SECONDS = 120
+ANSWER_SECONDS = 10
+DEAD_SECONDS = 5  # until what was killed must be gone
+ENDED = -1  # nobody but its parent learns how a process ended
+log = logging.getLogger(__name__)
+_server = None
+
+
+def server(sandbox):
+    """The server of this process, new where the last one is dead; None where there is no fork."""
+    global _server
+    if _server is None or not _server.works():
+        _server = Server(sandbox) if hasattr(os, "pidfd_open") else None
+    return _server
+
+
+class Server:
+    """Forks kernels on request. It ends when this process does: nobody else can ask it."""
+
+    def __init__(self, sandbox):
+        self.owner = os.getpid()
+        self.channel, its_own = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.channel.settimeout(START_SECONDS)
+        with its_own, tempfile.TemporaryDirectory(prefix="warm-") as folder:
+            self.process = subprocess.Popen(
+                [sys.executable, str(ZYGOTE), str(its_own.fileno())],
+                pass_fds=[its_own.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env=sandbox.environment(folder),
+                start_new_session=True,
+            )
+            its_own.close()
+            self._receive()
+        self.channel.settimeout(ANSWER_SECONDS)
+
+    def works(self):
+        return self.owner == os.getpid() and self.process.poll() is None
+
+    def fork(self, command, folder, environment):
+        """A kernel for the command line of a cold one, or None."""
+        request = {"arguments": command[2:], "folder": folder, "environment": environment}
+        try:
+            self.channel.send(json.dumps(request).encode())
+        except OSError as error:
+            return self._failed(error)
+        return self._receive()
+
+    def end(self):
+        self.channel.close()
+        self.process.kill()
+        self.process.wait()
+
+    def _receive(self):
+        try:
+            words, handles, *_ = socket.recv_fds(self.channel, 64, 1)
+        except OSError as error:
+            return self._failed(error)
+        if not words:
+            return self._failed("the server has ended")
+        return Fork(int(words), handles[0]) if handles else None
+
+    def _failed(self, why):
+        log.warning("Kernels start slowly: %s", why)
+        self.end()
+
+
+class Fork:
+    """A kernel of the server, with what jupyter_client uses of a `Popen`."""
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, pid, handle):
+        self.pid, self._handle = pid, handle
+        self._end = select.poll()  # a handle can be read when its process has ended
+        self._end.register(handle, select.POLLIN)
+
+    def __del__(self):
+        os.close(self._handle)
+
+    def poll(self):
+        return ENDED if self._end.poll(0) else None
+
+    def wait(self, timeout=None):
+        if not self._end.poll(None if timeout is None else timeout * 1000):
+            raise subprocess.TimeoutExpired("the kernel", timeout)
+        return ENDED
+
+    def send_signal(self, number):
+        """To all of its process group, while it lives: a number may be given away again."""
+        if self.poll() is None:
+            try:
+                os.killpg(self.pid, number)
+            except ProcessLookupError:  # it has no group yet
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._handle, number)
+
+
+class Provisioner(LocalProvisioner):
+    """Asks a server for a kernel, starts one itself where there is none; kills without delay."""
+
+    def __init__(self, server, **options):
+        super().__init__(**options)
+        self.server = server
+
+    async def launch_kernel(self, cmd, **options):
+        if self.server and self.server.works():
+            self.process = self.server.fork(cmd, options["cwd"], options["env"])
+        if self.process is None:
+            return await super().launch_kernel(cmd, **options)
+        self.pid, self.cwd = self.process.pid, options["cwd"]
+        return self.connection_info
+
+    async def kill(self, restart=False):
+        await super().kill(restart)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(DEAD_SECONDS)

@@ -1,0 +1,114 @@
+"""A server that forks kernels: `python zygote.py SOCKET`, with Python's packages imported before.
+
+It runs as a file and imports nothing of the package but its neighbours. A request is the JSON of
+`launch.py`'s arguments, a folder and an environment; the answer is the process, as a number and
+as a descriptor. Only the child goes on with a request: the server never runs a submission's code.
+"""
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import random
+import signal
+import socket
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGES = (
+    "ipykernel.kernelapp",
+    "ipykernel.zmqshell",
+    "IPython.core.completer",
+    "IPython.core.debugger",
+    "numpy",
+    "torch",
+)
+DEATH_SIGNAL = 1  # of prctl
+LARGEST = 2**17  # bytes of a request
+
+
+def main():
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    import_all()
+    channel.send(b"ready")
+    run_kernel(**serve(channel))
+
+
+def import_all():
+    for name in ("launch", "namespaces", "landlock", "seccomp", *PACKAGES):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    if len(os.listdir("/proc/self/task")) > 1:
+        sys.exit("a package has started a thread: a fork would lack it")
+    gc.collect()
+    gc.freeze()  # so that collecting garbage does not copy these pages in every kernel
+
+
+def serve(channel):
+    """Returns a request, in a child; ends when nobody asks any more."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no dead child waits for us
+    while request := channel.recv(LARGEST):
+        child = os.fork()
+        if child == 0:
+            channel.close()
+            return json.loads(request)
+        answer(channel, child)
+    sys.exit()
+
+
+def answer(channel, child):
+    try:
+        process = os.pidfd_open(child)
+    except ProcessLookupError:  # dead already
+        channel.send(b"none")
+        return
+    socket.send_fds(channel, [str(child).encode()], [process])
+    os.close(process)
+
+
+def run_kernel(arguments, folder, environment):
+    """What `launch.py` and `python -m ipykernel_launcher` do in a new process."""
+    import launch
+
+    limits, box, *command = arguments
+    connection_file = command[command.index("-f") + 1]
+    os.setsid()
+    leave_files()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    launch.confine(json.loads(limits), json.loads(box), os.path.dirname(connection_file))
+    forget()
+    sys.argv = command[2:]
+    from ipykernel.kernelapp import IPKernelApp
+
+    IPKernelApp.launch_instance(argv=command[3:])
+
+
+def leave_files():
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nothing, number)
+    os.close(nothing)
+
+
+def forget():
+    """What a new process would not know: our modules, and what importing has drawn or looked up."""
+    sys.path.remove(HERE)
+    for name, module in list(sys.modules.items()):
+        if os.path.dirname(getattr(module, "__file__", None) or "") == HERE:
+            del sys.modules[name]
+    tempfile.tempdir = None
+    random.seed()
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""Worker processes: each grades one submission at a time, and its death costs nobody a grade.
+
+`python -m attnlearn.grading.workers DESCRIPTOR` is such a worker.
+"""
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from multiprocessing import Pipe, connection
+
+from . import run
+from .isolation import processes
+from .kernel import environment
+
+FAREWELL = 10  # seconds for a worker to end by itself
+OWN = {}  # {pid: start time} of all workers of this process: they are nobody's orphans
+
+
+class Died(RuntimeError):
+    """A worker is gone before it answered."""
+
+
+class Worker:
+    """A process that prepares an assignment once and then grades what it is given.
+
+    `make()` returns the assignment; it runs in the worker.
+    """
+
+    def __init__(self, make):
+        self.line, far = Pipe()
+        self.folder = tempfile.TemporaryDirectory(prefix="worker-", ignore_cleanup_errors=True)
+        os.chmod(self.folder.name, 0o711)  # a kernel of another user passes through
+        command = [sys.executable, "-m", "attnlearn.grading.workers", str(far.fileno())]
+        self.process = subprocess.Popen(
+            command,
+            pass_fds=[far.fileno()],
+            stdin=subprocess.DEVNULL,
+            env=environment(TMPDIR=self.folder.name),
+        )
+        far.close()
+        OWN[self.process.pid] = processes.children().get(self.process.pid)
+        self.ask(pickle.dumps(make))
+
+    def ask(self, *question):
+        """Send (function, arguments...) that the worker calls with its assignment."""
+        with contextlib.suppress(OSError):  # `answer` finds out
+            self.line.send(question)
+
+    def answer(self):
+        try:
+            answer = self.line.recv()
+        except (EOFError, OSError):
+            self.process.wait()
+            raise Died(f"its worker ended with exit code {self.process.returncode}") from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def end(self, patience=FAREWELL):
+        self.line.close()  # an idle worker ends then
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(patience)
+        self.process.kill()
+        self.process.wait()
+        OWN.pop(self.process.pid)
+        self.folder.cleanup()
+
+
+class Crew:
+    """Up to `jobs` workers, started as they are needed, and an eye on what a dead one leaves."""
+
+    def __init__(self, make, jobs):
+        self.make, self.jobs = make, jobs
+        self.free, self.busy = [], {}  # worker: work
+
+    def __enter__(self):
+        processes.adopt_orphans()
+        self.others = processes.children()
+        return self
+
+    def __exit__(self, *about):
+        for worker in self.free:
+            worker.end()
+        for worker in self.busy:
+            worker.end(patience=0)
+        self._clean()
+
+    def results(self, works):
+        """Yield (work, result) in the order of finishing; `works` is read as workers get free."""
+        works = iter(works)
+        while True:
+            while (self.free or len(self.busy) < self.jobs) and (work := next(works, None)):
+                worker = self.free.pop() if self.free else Worker(self.make)
+                self._give(worker, work, run.grade_one, work)
+            if not self.busy:
+                return
+            yield from self._finished()
+
+    def _give(self, worker, work, *question):
+        self.busy[worker] = work
+        worker.ask(*question)
+
+    def _finished(self):
+        ready = connection.wait([worker.line for worker in self.busy])
+        for worker in [worker for worker in self.busy if worker.line in ready]:
+            work = self.busy.pop(worker)
+            try:
+                result = worker.answer()
+            except Died as death:
+                worker.end()
+                self._clean()
+                self._once_more(work, str(death))
+            except Exception:  # the assignment could not be prepared
+                worker.end()
+                raise
+            else:
+                self.free.append(worker)
+                yield work, result
+
+    def _once_more(self, work, why):
+        """One death may be somebody else's fault; a second one means no grade."""
+        work.deaths += 1
+        question = (run.grade_one, work) if work.deaths == 1 else (run.no_grade, work, why)
+        self._give(Worker(self.make), work, *question)
+
+    def _clean(self):
+        processes.end_orphans(self.others | OWN)
+
+
+def ready(assignment):
+    """The `make` of an assignment that is prepared already."""
+    return assignment
+
+
+def serve(line):
+    """The life of a worker: it ends with its parent, and leaves Ctrl-C to it."""
+    signal.signal(signal.SIGINT, lambda *about: None)
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    with contextlib.suppress(EOFError):
+        (make,) = line.recv()
+        try:
+            assignment = pickle.loads(make)()
+        except Exception as error:
+            line.recv()
+            line.send(error)
+            return
+        while True:
+            function, *arguments = line.recv()
+            line.send(function(assignment, *arguments))
+
+
+def _end_with_parent(parent):
+    while os.getppid() == parent:
+        time.sleep(1)
+    processes.end_all({})
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    serve(connection.Connection(int(sys.argv[1])))

@@ -1,0 +1,251 @@
+"""Workers that die, Ctrl-C, files of the same bytes: nobody loses a grade, nobody gets two."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pytest
+from data.handed_in import GOOD_1, GOOD_2, TOP_LEFT, filled
+
+from attnlearn.commands import grade as command
+from attnlearn.grading import assignment, grade, notebook, progress, run, source, workers
+from attnlearn.grading.isolation import processes, sandbox
+
+pytestmark = [
+    pytest.mark.xdist_group(__name__),  # what its tests share is made once
+    pytest.mark.skipif(sys.platform == "win32", reason="workers need a POSIX system"),
+]
+EXERCISES = "tests/data/exercises"
+SLEEPER = "import time; time.sleep(7654321)"
+
+
+@dataclass
+class Piece:
+    """In place of a submission: what its grading does."""
+
+    key: str
+    does: str
+    deaths: int = 0
+
+
+def fragile(folder):
+    """The `make` of workers whose grading does what the submission says."""
+    run.grade_one = work_of
+    run.no_grade = no_grade
+    return folder
+
+
+def work_of(folder, piece):
+    tries = folder / f"{piece.key}.tries"
+    with open(tries, "a") as file:
+        file.write("x")
+    if piece.does == "dies" or (piece.does == "dies once" and tries.read_text() == "x"):
+        subprocess.Popen([sys.executable, "-c", SLEEPER], start_new_session=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if piece.does == "slow":
+        time.sleep(1)
+    return {"key": piece.key, "by": os.getpid()}
+
+
+def no_grade(folder, piece, why):
+    return {"key": piece.key, "why": why}
+
+
+def broken():
+    raise assignment.AssignmentError("no table for this machine")
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+
+
+def results(tmp_path, pieces, jobs=2):
+    with workers.Crew(partial(fragile, tmp_path), jobs) as crew:
+        return [result for _, result in crew.results(pieces)]
+
+
+def running(words):
+    """The processes of this machine whose command line holds these words."""
+    lines = {}
+    for path in processes.PROC.glob("[0-9]*/cmdline"):
+        try:
+            lines[path.parent.name] = path.read_bytes()
+        except OSError:
+            continue
+    return [pid for pid, line in lines.items() if words.encode() in line]
+
+
+def test_a_worker_stays_and_the_order_is_that_of_finishing(tmp_path):
+    pieces = [Piece("a", "slow"), *(Piece(key, "works") for key in "bcd")]
+    got = results(tmp_path, pieces)
+    assert [result["key"] for result in got][-1] == "a"
+    assert len({result["by"] for result in got}) == 2
+    assert str(os.getpid()) not in {result["by"] for result in got}
+
+
+def test_a_death_costs_no_grade(tmp_path):
+    got = results(tmp_path, [Piece("a", "dies once"), *(Piece(key, "works") for key in "bcd")])
+    assert sorted(result["key"] for result in got) == list("abcd")
+    assert not any("why" in result for result in got)
+    assert (tmp_path / "a.tries").read_text() == "xx"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans are found by /proc")
+def test_two_deaths_mean_no_grade_for_one_and_leave_nothing_behind(tmp_path):
+    got = results(tmp_path, [Piece("a", "dies"), Piece("b", "slow"), Piece("c", "works")])
+    (dead,) = [result for result in got if result["key"] == "a"]
+    assert "exit code -9" in dead["why"]
+    assert sorted(result["key"] for result in got) == list("abc")
+    assert (tmp_path / "a.tries").read_text() == "xx"
+    assert not running(SLEEPER)
+
+
+def test_what_is_handed_out_is_read_when_its_turn_comes(tmp_path):
+    read = []
+
+    def pieces():
+        for number in range(6):
+            read.append(number)
+            yield Piece(str(number), "works")
+
+    with workers.Crew(partial(fragile, tmp_path), 2) as crew:
+        for done, _ in enumerate(crew.results(pieces()), 1):
+            assert len(read) <= done + 2
+
+
+def test_a_worker_that_can_not_prepare_says_why():
+    with (
+        workers.Crew(broken, 1) as crew,
+        pytest.raises(assignment.AssignmentError, match="no table for this machine"),
+    ):
+        list(crew.results([Piece("a", "works")]))
+
+
+# From here on with the real command, or all of it but the kernels.
+
+
+@pytest.fixture(scope="module")
+def exercise(request):
+    return source.read(request.config.rootpath / EXERCISES / "solutions" / "90_demo.py")
+
+
+@pytest.fixture(scope="module")
+def ready(request):
+    script = request.config.rootpath / EXERCISES / "solutions" / "90_demo.py"
+    return assignment.prepare(script, "a seed", sandbox.Sandbox())
+
+
+@dataclass
+class Pretended:
+    """A crew that grades nothing: everybody gets one point."""
+
+    ready: object
+    statuses: list = field(default_factory=list)  # of the next results; then "graded"
+    seen: list = field(default_factory=list)
+
+    def results(self, works):
+        for work in works:
+            self.seen.append(work.key)
+            status = self.statuses.pop(0) if self.statuses else "graded"
+            result = run.no_grade(self.ready, work, "pretended")
+            yield work, {**result, "status": status, "score": 1.0}
+
+
+def inbox(exercise, folder, names, answer=GOOD_1):
+    for name in names:
+        content = filled(exercise, {"demo-1": answer, "demo-2": GOOD_2})
+        notebook.write(folder / f"{name}.ipynb", notebook.dumps(content))
+    return folder
+
+
+def written(out):
+    return {path.stem: json.loads(path.read_text()) for path in (out / "results").iterdir()}
+
+
+def test_the_same_bytes_are_graded_once(exercise, ready, tmp_path):
+    folder = inbox(exercise, tmp_path / "in", ["ana", "bob", "cleo_101_7_90_demo"])
+    inbox(exercise, folder, ["dan"], TOP_LEFT)
+    crew = Pretended(ready)
+    grade.grade(ready, [folder], tmp_path / "out", limit=10**6, crew=crew)
+    assert sorted(crew.seen) == ["ana", "dan"]
+    got = written(tmp_path / "out")
+    assert {key: (r["student"], r["score"]) for key, r in got.items()} == {
+        "ana": ("ana", 1),
+        "bob": ("bob", 1),
+        "cleo-101": ("cleo", 1),
+        "dan": ("dan", 1),
+    }
+    assert got["cleo-101"]["student_id"] == "101"
+    assert got["bob"]["file"].endswith("bob.ipynb")
+
+
+def test_no_grade_is_not_shared(exercise, ready, tmp_path):
+    folder = inbox(exercise, tmp_path / "in", ["ana", "bob"])
+    crew = Pretended(ready, ["ungraded"])
+    grade.grade(ready, [folder], tmp_path / "out", limit=10**6, crew=crew)
+    assert crew.seen == ["ana", "bob"]
+    got = written(tmp_path / "out")
+    assert (got["ana"]["status"], got["bob"]["status"]) == ("ungraded", "graded")
+
+
+def test_lines_tell_the_time_left(capsys, monkeypatch):
+    clock = iter([0, 100, 200])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    lines = progress.Lines(3)
+    lines.say("ana: 3 of 6")
+    lines.say("bob: 0 of 6")
+    out = capsys.readouterr().out.splitlines()
+    assert out == ["[1/3] ana: 3 of 6", "about 03:20 left", "[2/3] bob: 0 of 6", "about 01:40 left"]
+
+
+def call(folder, out, jobs):
+    words = [sys.executable, "-m", "attnlearn", "grade", str(folder), "--assignment", "90_demo"]
+    words += ["--exercises", EXERCISES, "--out", str(out), "--seed", "hush", "-j", str(jobs)]
+    return [*words, "--sandbox", "L0", "--allow-weak-sandbox"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+def test_a_run_that_is_stopped_goes_on_where_it_was(request, exercise, tmp_path):
+    folder = tmp_path / "in"
+    for number in range(4):
+        answer = (GOOD_1, TOP_LEFT)[number % 2] + f"# {number}\n"
+        inbox(exercise, folder, [f"s{number}"], answer)
+    options = {"cwd": request.config.rootpath, "env": workers.environment()}
+    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    first = subprocess.Popen(call(folder, tmp_path / "out", 2), start_new_session=True, **options)
+    first.stdout.readline()
+    os.killpg(first.pid, signal.SIGINT)
+    _, said = first.communicate(timeout=60)
+    assert (first.returncode, said) == (130, "stopped; the same command goes on from here\n")
+    assert not running(str(tmp_path))
+    before = written(tmp_path / "out")
+    assert 1 <= len(before) < 4
+    rows = (tmp_path / "out" / "grades.csv").read_text().splitlines()
+    assert len(rows) == 1 + len(before)
+    again = subprocess.run(call(folder, tmp_path / "out", 1), timeout=120, **options)
+    assert again.returncode == 0, again.stderr
+    after = written(tmp_path / "out")
+    assert {key: after[key] for key in before} == before
+    assert {key: result["score"] for key, result in after.items()} == {
+        "s0": 6,
+        "s1": 2.8,
+        "s2": 6,
+        "s3": 2.8,
+    }
+
+
+@pytest.mark.parametrize("words", ["0", "-1"])
+def test_no_workers_are_refused(words, capsys):
+    import argparse
+
+    parser = command.add(argparse.ArgumentParser().add_subparsers())
+    with pytest.raises(SystemExit):
+        parser.parse_args(["x.ipynb", "--assignment", "a", "--out", "o", "-j", words])
+    assert "1 or more" in capsys.readouterr().err
