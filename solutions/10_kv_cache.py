@@ -1780,7 +1780,6 @@ def place(real, held):
     positions = np.where(real, held[:, None] + np.cumsum(real, 1) - 1, -1)
     S = (held + count).max()
     mask = np.arange(S) <= positions[:, :, None]
-    T = real.shape[1]
     last = positions.argmax(1)
     return positions, mask, last
 
@@ -4304,7 +4303,8 @@ def accepts(attend):
             want = _truth(*before)
             if out.shape != want.shape or not np.allclose(out, want):
                 return False
-            if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(given[1:], before[1:])):
+            pairs = zip(given[1:], before[1:], strict=True)
+            if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):
                 return False
     return True
 
@@ -4347,7 +4347,8 @@ def accepts(attend):
             want = _truth(*before)
             if out.shape != want.shape or not np.allclose(out, want):
                 return False
-            if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(given, before)):
+            pairs = zip(given, before, strict=True)
+            if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):
                 return False
     return True
 
