@@ -3,9 +3,9 @@
 import argparse
 import sys
 
-from .commands import answers, check, grade, gradebook, release
+from .commands import answers, check, export, grade, gradebook, release
 
-COMMANDS = [release, check, grade, gradebook, answers]
+COMMANDS = [release, check, grade, export, gradebook, answers]
 
 
 def main(arguments=None):

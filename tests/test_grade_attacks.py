@@ -262,8 +262,8 @@ def test_an_honest_answer_gets_its_points_in_a_box(boxed):
 
 def inside(code, tmp_path):
     """What a program prints in a box."""
-    sandbox.make_folders(tmp_path)
     box = sandbox.Box(Limits(memory_mb=512))
+    box.make_folders(tmp_path)
     command = box.wrapped([sys.executable, "-c", code], tmp_path)
     scratch = tmp_path / "scratch"
     options = {"cwd": scratch, "env": box.environment(scratch), "timeout": 60}

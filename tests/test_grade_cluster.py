@@ -52,7 +52,7 @@ def cluster(request, tmp_path_factory):
         time.sleep(0.1)
     yield json.loads(meeting.read_text())["address"], both
     for process in [*both, scheduler]:
-        process.terminate()
+        process.kill()
     for process in [*both, scheduler]:
         process.wait(30)
 

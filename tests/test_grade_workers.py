@@ -211,6 +211,11 @@ def call(folder, out, jobs):
     return [*words, "--sandbox", "L0", "--allow-weak-sandbox"]
 
 
+def hears_ctrl_c():
+    """Programs that a shell has put into the background do not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 def test_a_run_that_is_stopped_goes_on_where_it_was(request, exercise, tmp_path):
     folder = tmp_path / "in"
@@ -219,7 +224,12 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(request, exercise, tmp_path)
         inbox(exercise, folder, [f"s{number}"], answer)
     options = {"cwd": request.config.rootpath, "env": workers.environment()}
     options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    first = subprocess.Popen(call(folder, tmp_path / "out", 2), start_new_session=True, **options)
+    first = subprocess.Popen(
+        call(folder, tmp_path / "out", 2),
+        start_new_session=True,
+        preexec_fn=hears_ctrl_c,
+        **options,
+    )
     first.stdout.readline()
     os.killpg(first.pid, signal.SIGINT)
     _, said = first.communicate(timeout=60)

@@ -7,7 +7,9 @@ import jupytext
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SOURCES = sorted([*ROOT.glob("solutions/[0-9]*.py"), *ROOT.glob("book/[0-9]*.md")])
+SOURCES = sorted(
+    [*ROOT.glob("solutions/[0-9]*.py"), *ROOT.glob("book/[0-9]*.md"), ROOT / "book/teachers.md"]
+)
 ITEM = re.compile(r"(?:[-+*]|\d+[.)]) ")
 
 

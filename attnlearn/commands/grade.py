@@ -25,7 +25,9 @@ def add(commands):
     parser.add_argument("--dask", metavar="ADDRESS", help="a scheduler, tcp://… or tls://…")
     for name in ("ca", "cert", "key"):
         parser.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help="for tls://")
-    parser.add_argument("--sandbox", choices=["L0", "L3"], help="default: the strongest here")
+    parser.add_argument(
+        "--sandbox", choices=["L0", "L1", "L2", "L3"], help="default: the strongest here"
+    )
     parser.add_argument("--allow-weak-sandbox", action="store_true", help="grade on trust")
     parser.add_argument("--max-mb", type=float, default=64, help="of one notebook (64)")
     for limit in fields(Limits):

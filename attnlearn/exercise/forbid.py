@@ -145,17 +145,17 @@ def _look_up(path):
 def _alarms(forbid, modules):
     """({id of a function: its alarm}, [(module, name, function)]); anew when more is imported."""
     alarms, places = {}, []
-    index = _index()
-    for name in forbid:
-        for target in _targets(name):
-            if inspect.isclass(target):  # a class stays a class: only making one is trapped
-                original = target.__init__
-                if _settable(target, "__init__", original):
-                    alarms[id(original)] = _alarm(original, name)
-                    places.append((target, "__init__", original))
-            else:
-                alarms[id(target)] = _alarm(target, name)
-                places += [(module, key, target) for module, key in index.get(id(target), [])]
+    targets = [(name, target) for name in forbid for target in _targets(name)]
+    index = _index({id(target) for _, target in targets})
+    for name, target in targets:
+        if inspect.isclass(target):  # a class stays a class: only making one is trapped
+            original = target.__init__
+            if _settable(target, "__init__", original):
+                alarms[id(original)] = _alarm(original, name)
+                places.append((target, "__init__", original))
+        else:
+            alarms[id(target)] = _alarm(target, name)
+            places += [(module, key, target) for module, key in index.get(id(target), [])]
     return alarms, places
 
 
@@ -192,12 +192,12 @@ def _alarm(original, name):
     return alarm
 
 
-def _index():
-    """{id of a value: [(module, name)]} of all that public modules hold."""
+def _index(wanted):
+    """{id of a value: [(module, name)]} of where public modules hold one that is wanted."""
     index = {}
     for module in _public_modules():
         for key, value in list(vars(module).items()):
-            if callable(value):
+            if id(value) in wanted:
                 index.setdefault(id(value), []).append((module, key))
     return index
 
@@ -205,9 +205,7 @@ def _index():
 def _public_modules():
     """Imported modules without a private part: a library may call itself inside."""
     for name, module in list(sys.modules.items()):
-        if isinstance(module, types.ModuleType) and not any(
-            part.startswith("_") for part in name.split(".")
-        ):
+        if isinstance(module, types.ModuleType) and "._" not in f".{name}":
             yield module
 
 

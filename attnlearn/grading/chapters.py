@@ -1,4 +1,4 @@
-"""Chapters: book/NN_topic.md, written by hand, becomes book/NN_topic.ipynb without outputs."""
+"""Pages with code: book/NAME.md, written by hand, becomes book/NAME.ipynb without outputs."""
 
 from pathlib import Path
 
@@ -83,5 +83,7 @@ def _notebooks(root):
 
 
 def _sources(root, stems):
-    found = sorted((Path(root) / "book").glob("[0-9]*.md"))
-    return [path for path in found if not stems or path.stem in stems]
+    """Texts that begin with a header hold code; the others are pages as they stand."""
+    found = sorted((Path(root) / "book").glob("*.md"))
+    wanted = (path for path in found if not stems or path.stem in stems)
+    return [path for path in wanted if path.read_text("utf-8").startswith("---\n")]

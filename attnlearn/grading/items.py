@@ -26,6 +26,8 @@ FAULTS = {
     "output": "stopped: far too much was printed or shown",
     "time": "stopped after {seconds:g} s: a loop that never ends, or much more work than needed?",
     "processes": "stopped: it started too many processes",
+    "memory": "stopped: its processes took too much memory together",
+    "disk": "stopped: it wrote too much to disk",
 }
 
 

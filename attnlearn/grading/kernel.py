@@ -23,7 +23,7 @@ from zmq.utils.monitor import recv_monitor_message
 from .isolation.warm import Provisioner
 
 PACKAGE_PARENT = Path(__file__).parents[2]
-RETRY_MS = 5  # until the kernel listens
+RETRY = 0.01  # seconds until another try, while the kernel begins to listen
 POLL = 0.2  # seconds between two looks at the process
 OUTPUT_MB = 8  # what one cell may print and show
 MESSAGE = 2048  # bytes that a message counts at least: a million small ones are a flood, too
@@ -89,7 +89,7 @@ class GradingKernel(RunningKernel):
             server, parent=self.km, kernel_spec=self.km.kernel_spec, kernel_id=self.km.kernel_id
         )
         self.km.context.setsockopt(zmq.MAXMSGSIZE, self._limit + 2**20)
-        self.km.context.setsockopt(zmq.RECONNECT_IVL, RETRY_MS)
+        self.km.context.setsockopt(zmq.RECONNECT_IVL, int(RETRY * 1000))
         self.km.start_kernel(
             cwd=cwd,
             stdout=subprocess.DEVNULL,
@@ -113,12 +113,13 @@ class GradingKernel(RunningKernel):
             asked = self.kc.execute(EXIT_RAISES, silent=True)
             with contextlib.suppress(Empty):
                 self.await_reply(asked, end - time.monotonic())
-                self.await_idle(asked, POLL)
+                self.await_idle(asked, RETRY)
                 return
         raise RuntimeError(f"the kernel did not start within {seconds:g} s")
 
     def execute_cell_input(self, cell_input, allow_stdin=None):
         self.fault, self._shown = None, 0
+        self._next_look = time.monotonic() + POLL
         return super().execute_cell_input(cell_input, allow_stdin)
 
     def await_reply(self, msg_id, timeout=None):
@@ -149,9 +150,9 @@ class GradingKernel(RunningKernel):
                 return self._messages.popleft()
             if self._stopped():
                 raise KernelDied("the kernel died while it ran this")
-            if time.monotonic() > end:
+            if (left := end - time.monotonic()) <= 0:
                 raise Empty
-            self._collect(POLL)
+            self._collect(min(left, POLL))
 
     def stop(self):
         if hasattr(self, "_lost"):

@@ -12,26 +12,27 @@ from nbval.kernel import CURRENT_ENV_KERNEL_NAME
 from ..exercise import forbid
 from . import bans, notebook, records
 from .isolation import processes
-from .isolation.sandbox import make_folders
 from .items import ExerciseFile, TaskItem
 from .kernel import GradingKernel
 from .verdict import Verdict
 
 START_SECONDS = 120
 DEATHS = 3  # of one task: then its other cases are not run
-# Before each check: patches that an answer made to it are undone, chance is the same in every run,
-# and the seed is the secret one.
+# At the top and before each check: patches that an answer made to it are undone, chance is the same
+# in every run, and the seed is the secret one.
 FRESH = """\
 def _():
     import os, random, sys
     import numpy
     os.environ.update({told!r})
-    for name in [n for n in sys.modules if n.split(".")[:2] == ["attnlearn", "exercise"]]:
+    for name in [n for n in sys.modules if f"{{n}}.".startswith("attnlearn.exercise.")]:
         del sys.modules[name]
     random.seed(0)
     numpy.random.seed(0)
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(0)
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.manual_seed(0)
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(0)
 _()
 del _
 """
@@ -79,12 +80,13 @@ class OfficialFile(ExerciseFile):
     def setup(self):
         sandbox, limits = self.job.sandbox, self.job.sandbox.limits
         folder = Path(tempfile.mkdtemp(dir=self.folder.name))
-        make_folders(folder)
+        sandbox.make_folders(folder)
         scratch = folder / "scratch"
         lean = scratch / "tables"
         notebook.write(lean / "tables.json", notebook.dumps(self._lean_tables()))
         told = {"SEED": self.job.seed, "MODE": "grade", "TABLES": str(lean)}
-        self.fresh = FRESH.format(told={f"ATTNLEARN_{key}": told[key] for key in told})
+        told = {f"ATTNLEARN_{key}": told[key] for key in told}
+        self.fresh = FRESH.format(told=told)
         self.kernel = GradingKernel(
             CURRENT_ENV_KERNEL_NAME,
             cwd=str(scratch),
@@ -93,7 +95,7 @@ class OfficialFile(ExerciseFile):
             argv=sandbox.command(folder),
             env=sandbox.environment(scratch),
             output_mb=limits.output_mb,
-            watch=self._too_many,
+            watch=self._too_much,
             server=self.job.server,
         )
 
@@ -102,6 +104,12 @@ class OfficialFile(ExerciseFile):
             super().teardown()
         processes.end_all(self.spared)
         self.folder.cleanup()
+
+    def run_above(self, position):
+        self.revive()
+        if self.done == 0:
+            self.run(self.fresh, 0)
+        super().run_above(position)
 
     def revive(self):
         if not self.kernel.is_alive():
@@ -170,9 +178,9 @@ class OfficialFile(ExerciseFile):
         }
         return {"stem": "", "tasks": tasks}
 
-    def _too_many(self):
+    def _too_much(self):
         own = processes.descendants().keys() - self.spared.keys()
-        return "processes" if len(own) > self.job.sandbox.limits.processes else None
+        return processes.excess(own, self.folder.name, self.job.sandbox.limits)
 
 
 class OfficialItem(TaskItem):

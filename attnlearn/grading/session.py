@@ -11,6 +11,25 @@ from .official import OfficialFile
 
 # pytest without the plugins and options that happen to lie around.
 ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+# pytest's own that a notebook does not need: to start them takes longer than a small kernel.
+UNUSED = (
+    "cacheprovider",
+    "doctest",
+    "faulthandler",
+    "junitxml",
+    "logging",
+    "monkeypatch",
+    "pastebin",
+    "setuponly",
+    "setupplan",
+    "stepwise",
+    "subtests",
+    "threadexception",
+    "tmpdir",
+    "unittest",
+    "unraisableexception",
+    "warnings",
+)
 
 
 class Job:
@@ -34,8 +53,8 @@ def run(job):
         notebook.write(path, notebook.dumps(job.transplant.content))
         (Path(folder) / "pytest.ini").touch()
         options = ["-q", "--nbval", "--color=no", f"--rootdir={folder}", f"--confcutdir={folder}"]
-        options += ["-c", str(Path(folder) / "pytest.ini"), "-p", "no:cacheprovider"]
-        options += ["-p", "nbval.plugin"]
+        options += ["-c", str(Path(folder) / "pytest.ini"), "-p", "nbval.plugin"]
+        options += [word for name in UNUSED for word in ("-p", f"no:{name}")]
         try:
             with bank.environment(**ALONE):
                 code = pytest.main([*options, str(path)], plugins=[_Plugin(job)])

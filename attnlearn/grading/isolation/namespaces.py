@@ -9,8 +9,11 @@ import contextlib
 import ctypes
 import os
 import platform
+import shutil
 import signal
 import struct
+
+import user
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 NEW = {"mount": 0x20000, "uts": 1 << 26, "ipc": 1 << 27, "user": 1 << 28, "pid": 1 << 29}
@@ -18,22 +21,27 @@ NEW_NETWORK = 1 << 30
 READ_ONLY, NO_SUID, NO_DEVICES, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 1 << 12, 1 << 14, 1 << 18
 DETACH, AT_RECURSIVE, MOUNT_SETATTR = 2, 0x8000, 442
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
-DEATH_SIGNAL, NO_NEW_PRIVILEGES = 1, 38  # of prctl
+DEATH_SIGNAL = 1  # of prctl
 NOBODY = 65534
 DEVICES = ("null", "zero", "full", "random", "urandom")
+SHARED_MEMORY = "/dev/shm"
 
 
-def enter(root, show, hide, write):
+def enter(root, show, hide, meeting, scratch, disk_mb):
     """Returns in a child that sees only this; the parent waits and ends as the child does.
 
-    `root` is an empty folder that becomes the new `/`. Who begins as root ends as another user.
+    `root` is an empty folder that becomes the new `/`. What is written to `scratch` is kept in
+    memory, up to a bound, and is gone with the namespaces. Who begins as root ends as another user.
     """
     privileged, here = os.getuid() == 0, os.getcwd()
     if privileged:
-        _give_away(write)
+        user.give(meeting, NOBODY)
     _new_namespaces(privileged)
     _mount(None, "/", None, RECURSIVE | PRIVATE)
-    _furnish(root, show, hide, write)
+    _furnish(root, show, hide)
+    _room_to_write(root, scratch, disk_mb)
+    for path in meeting:
+        _bind(path, root)
     child = os.fork()
     if child:
         _mirror(child)
@@ -49,18 +57,8 @@ def enter(root, show, hide, write):
     _attributes("/", READ_ONLY, 0)
     os.chdir(here)
     if privileged:
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
-        _call(LIBC.prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0), "prctl")  # forgotten by setuid
-    _call(LIBC.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0), "prctl")
-
-
-def _give_away(folders):
-    for folder in folders:
-        for at, _, files in os.walk(folder):
-            for path in (at, *(os.path.join(at, name) for name in files)):
-                os.chown(path, NOBODY, NOBODY)
+        user.become(NOBODY)
+    user.drop_privileges()
 
 
 def _new_namespaces(privileged):
@@ -87,12 +85,10 @@ def _new_namespaces(privileged):
         raise OSError("uid_map: refused")
 
 
-def _furnish(root, show, hide, write):
+def _furnish(root, show, hide):
     _mount("tmpfs", root, "tmpfs", NO_SUID | NO_DEVICES, "size=64m,mode=755")
-    for name, size in (("tmp", "256m"), ("dev", "1m"), ("dev/shm", "256m"), ("proc", None)):
-        os.makedirs(f"{root}/{name}", exist_ok=True)
-        if size:
-            _mount("tmpfs", f"{root}/{name}", "tmpfs", NO_SUID | NO_DEVICES, f"size={size}")
+    for name in ("tmp", "proc", "dev"):
+        os.mkdir(f"{root}/{name}")
     for name in DEVICES:
         _bind(f"/dev/{name}", root)
     for path in show:
@@ -101,8 +97,17 @@ def _furnish(root, show, hide, write):
     for path in hide:
         if os.path.isdir(root + path):
             _mount("tmpfs", root + path, "tmpfs", READ_ONLY, "size=4k")
-    for path in write:
-        _bind(path, root)
+
+
+def _room_to_write(root, scratch, disk_mb):
+    """One bounded room for shared memory and the scratch folder, with what is in it already."""
+    memory, own = root + SHARED_MEMORY, root + SHARED_MEMORY + "/scratch"
+    os.mkdir(memory)
+    _mount("tmpfs", memory, "tmpfs", NO_SUID | NO_DEVICES, f"size={int(disk_mb * 2**20)}")
+    shutil.copytree(scratch, own, symlinks=True)
+    user.give([own], NOBODY)
+    os.makedirs(root + scratch)
+    _mount(own, root + scratch, None, BIND)
 
 
 def _bind(path, root):

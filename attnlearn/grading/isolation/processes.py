@@ -14,6 +14,7 @@ from pathlib import Path
 
 PROC = Path("/proc")
 CHILD_SUBREAPER = 36  # of prctl
+SMALLEST = 4096  # bytes that the shortest file counts, for a million of them fill a disk, too
 PATIENCE = 5  # seconds until what was killed must be gone
 
 
@@ -57,6 +58,67 @@ def end_orphans(own):
     _end(orphans)
 
 
+def excess(own, folder, limits):
+    """Which limit these processes break together, and with what they wrote: or None."""
+    if len(own) > limits.processes:
+        return "processes"
+    most = limits.total_memory_mb * 2**20
+    if sum(map(_resident, own)) > most and sum(map(_share, own)) > most:
+        return "memory"
+    return "disk" if _written(own, folder) > limits.disk_mb * 2**20 else None
+
+
+def _resident(pid):
+    """Bytes of memory that a process has written to, pages that it shares with others included."""
+    return _sum(PROC / str(pid) / "status", "RssAnon", "RssShmem", "VmSwap")
+
+
+def _share(pid):
+    """The same, but each page divided by the number of processes that have it: slow to ask for.
+
+    A process of another user shows it to nobody without that privilege.
+    """
+    share = _sum(PROC / str(pid) / "smaps_rollup", "Pss_Anon", "Pss_Shmem", "SwapPss")
+    return share or _resident(pid)
+
+
+def _sum(path, *names):
+    try:
+        lines = [line.partition(":") for line in path.read_text("utf-8", "replace").splitlines()]
+    except OSError:
+        return 0
+    return sum(int(value.split()[0]) * 1024 for name, _, value in lines if name in names)
+
+
+def _written(own, folder):
+    """Bytes on the disk below a folder, and in files there that are deleted but still open."""
+    return sum(_below(folder)) + sum(_deleted(own, folder).values())
+
+
+def _below(folder):
+    waiting = [folder]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                about = entry.stat(follow_symlinks=False)
+                yield max(about.st_blocks * 512, SMALLEST)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+
+
+def _deleted(own, folder):
+    """{file: bytes}"""
+    found = {}
+    for pid in own:
+        with contextlib.suppress(OSError):
+            for handle in os.scandir(PROC / str(pid) / "fd"):
+                with contextlib.suppress(OSError):
+                    about = os.stat(handle.path)
+                    if about.st_nlink == 0 and os.readlink(handle.path).startswith(str(folder)):
+                        found[about.st_dev, about.st_ino] = about.st_blocks * 512
+    return found
+
+
 def _end(find):
     end = time.monotonic() + PATIENCE
     while left := find():
@@ -75,8 +137,9 @@ def _end(find):
 def _table():
     """{pid: (parent, start time)} of every process (Linux)."""
     table = {}
-    for path in PROC.glob("[0-9]*/stat") if sys.platform == "linux" else []:
+    for name in os.listdir(PROC) if sys.platform == "linux" else []:
         with contextlib.suppress(OSError, ValueError, IndexError):
-            fields = path.read_text("utf-8", "replace").rpartition(")")[2].split()
-            table[int(path.parent.name)] = (int(fields[1]), int(fields[19]))
+            with open(f"{PROC}/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+            table[int(name)] = (int(fields[1]), int(fields[19]))
     return table

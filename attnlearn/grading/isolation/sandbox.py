@@ -1,49 +1,51 @@
 """How far a kernel that runs students' code is kept apart: the one place where that is decided.
 
 A level says what it promises and what it does not; both stand in every result. L3 is a box of
-Linux namespaces, L0 is nothing but limits. L2 and L1, another user and Landlock, are still to come.
+Linux namespaces, L2 another user behind Landlock, L1 Landlock alone, L0 nothing but limits.
 """
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ..kernel import PACKAGE_PARENT
+from . import landlock, probe, view
 from .limits import Limits
 
 LAUNCH = Path(__file__).with_name("launch.py")
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "SYSTEMROOT", "TRITON_INTERPRET")
 ENOUGH = 2  # the level that official grading asks for
-PROBE = "import os, numpy; os.listdir('/proc/self/task'); open('probe', 'w').close()"
 
 ALWAYS = (
     "verdicts are computed outside the kernel, from a table that it never receives",
     "nothing printed, displayed or written to a file counts as a verdict",
     "every process is dead before a result is written (on Linux)",
-    "limits on time, output, memory of a process, number of processes, size of a file",
+    "limits on time, output, memory and number of processes, size of a file and of all files",
     "the kernel gets none of the grader's environment variables but the harmless ones",
 )
 NEVER = (
     "a check runs in the same interpreter as the answer: a value that the answer could have "
     "given can also be forged, and `forbid` is a flag, no proof",
-    "the memory of all processes together is not limited",
+    "the memory of all processes together is looked at five times a second, not bounded by Linux",
 )
-BOXED = (
-    "files: only Python, its packages and this package without its grading part are visible, "
-    "read-only; one empty folder can be written to",
-    "network: none",
-    "processes: no other can be seen or signalled; another user, no capabilities",
-)
-UNBOXED = (
+OPEN = (
     "files: answers can read and change whatever the user who grades can, so solutions, "
     "tables, results and other submissions",
     "network: answers can send and fetch",
-    "processes: answers can signal the grader and other processes of the same user",
+    "processes: answers can signal the grader and other processes of the same user, and read "
+    "their command lines: a seed is safer in a file than after `--seed`",
 )
+READ_ONLY = (
+    "files: only Python, its packages and this package without its grading part can be read; "
+    "one empty folder can be written to, and it is new for every kernel"
+)
+CALLS = "system calls: none that reaches into other processes, mounts, or makes namespaces"
+NO_NETWORK = "network: none, and no connection to a service of this machine"
+NAMES = "files: an answer can ask whether a path exists, how large and how old it is"
+ON_DISK = "files: what is deleted and still mapped into memory is not counted as written"
 
 
 @dataclass(frozen=True)
@@ -52,22 +54,26 @@ class Sandbox:
 
     limits: Limits = field(default_factory=Limits)
     level = 0
-    promises, missing = ALWAYS, (*UNBOXED, *NEVER)
+    promises, missing = ALWAYS, (*OPEN, *NEVER)
 
     def command(self, folder):
         """The kernel's argv; `{connection_file}` is filled in by jupyter_client.
 
-        `folder` holds two empty folders, `scratch` for the kernel and `root` for the box.
+        `folder` holds two empty folders, `scratch` for the kernel and `root` for the sandbox.
         """
         kernel = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         return self.wrapped([*kernel, "--HistoryManager.enabled=False"], folder)
+
+    def make_folders(self, folder):
+        for name in ("scratch", "root"):
+            Path(folder, name).mkdir()
 
     def wrapped(self, command, folder):
         limits = json.dumps(asdict(self.limits))
         return [sys.executable, str(LAUNCH), limits, json.dumps(self.box(Path(folder))), *command]
 
     def box(self, folder):
-        """The arguments of `namespaces.enter`, or None."""
+        """What `launch.confine` has to do, or None."""
 
     def environment(self, scratch, **variables):
         """The kernel's whole environment: nothing else of the grader's is passed on."""
@@ -95,48 +101,107 @@ class Sandbox:
         )
 
     def works(self):
-        """Can a process be started in it on this machine?"""
-        with tempfile.TemporaryDirectory(prefix="probe-") as folder:
-            make_folders(folder)
-            command = self.wrapped([sys.executable, "-c", PROBE], folder)
-            options = {"cwd": f"{folder}/scratch", "env": self.environment(f"{folder}/scratch")}
-            done = subprocess.run(command, capture_output=True, timeout=60, **options)
-        return done.returncode == 0
+        """Does it keep its promises on this machine?"""
+        return not self.trouble()
+
+    def trouble(self):
+        """Why it does not work on this machine, or nothing."""
+        return ""
 
 
-@dataclass(frozen=True)
-class Box(Sandbox):
-    """L3: namespaces. The kernel sees Python, the package without `grading`, and its folder."""
+class Confined(Sandbox):
+    """A level that keeps something out, so that it has to be tried."""
 
-    level = 3
-    promises, missing = (*ALWAYS, *BOXED), NEVER
+    tolerated = frozenset()  # what `probe.found` may find, for it is not promised
 
-    SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt/intel")
-    ETC = ("ld.so.cache", "localtime", "fonts", "passwd", "nsswitch.conf", "alternatives")
+    def trouble(self):
+        if sys.platform != "linux":
+            return "only Linux has what it needs"
+        try:
+            can = probe.found(self) - self.tolerated
+        except probe.DoesNotStart as error:
+            return str(error)
+        return f"an answer can still {', '.join(sorted(can))}" if can else ""
 
-    def works(self):
-        return sys.platform == "linux" and super().works()
+
+class Landlocked(Confined):
+    """L1: as the user who grades, behind Landlock and a filter of system calls."""
+
+    level, other_user = 1, False
+    promises = (*ALWAYS, READ_ONLY, NO_NETWORK, CALLS)
+
+    @property
+    def missing(self):
+        signals = "processes: answers can signal the grader and other processes of the same user"
+        kept = landlock.keeps_signals()
+        user = "the same user: one fault in Landlock or in the filter, and all files are open"
+        return (user, *(() if kept else (signals,)), NAMES, ON_DISK, *NEVER)
+
+    @property
+    def tolerated(self):
+        kept = landlock.keeps_signals()
+        return {"act as the same user"} | (set() if kept else {"signal the grader"})
 
     def box(self, folder):
-        pythons = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
-        outside = [path for path in sorted(pythons) if not path.startswith("/usr")]
-        packages = [str(Path(path).resolve()) for path in sys.path if path.endswith("-packages")]
-        etc = [f"/etc/{name}" for name in self.ETC]
-        ours = str(PACKAGE_PARENT / "attnlearn")
+        read, names = view.allowed()
         return {
-            "root": str(folder / "root"),
-            "show": [*self.SYSTEM, *etc, *outside, *packages, ours],
-            "hide": [f"{path}/grading" for path in (ours, *(f"{p}/attnlearn" for p in packages))],
-            "write": [str(folder / "scratch")],
+            "kind": "landlock",
+            "packages": [str(folder / "root"), str(view.OURS)],
+            "show": read,
+            "names": names,
+            "scratch": str(folder / "scratch"),
+            "other_user": self.other_user,
         }
 
 
-def make_folders(folder):
-    for name in ("scratch", "root"):
-        Path(folder, name).mkdir()
+class OtherUser(Landlocked):
+    """L2: as another user who owns nothing, behind Landlock and a filter of system calls."""
+
+    level, other_user = 2, True
+    promises = (
+        *Landlocked.promises,
+        "processes: another user for every kernel, without capabilities; no other can be signalled",
+    )
+    missing, tolerated = (NAMES, ON_DISK, *NEVER), frozenset()
+
+    def make_folders(self, folder):
+        super().make_folders(folder)
+        temporary = Path(tempfile.gettempdir())
+        for path in (Path(folder), *Path(folder).parents):
+            if path.is_relative_to(temporary) and path != temporary:
+                path.chmod(path.stat().st_mode | 0o011)  # the other user passes through
+
+    def trouble(self):
+        if sys.platform == "linux" and os.getuid() != 0:
+            return "only root can start a process of another user"
+        return super().trouble()
 
 
-KINDS = {0: Sandbox, 3: Box}
+class Box(Confined):
+    """L3: namespaces. The kernel sees Python, the package without `grading`, and its folder."""
+
+    level = 3
+    promises = (
+        *ALWAYS,
+        "files: only Python, its packages and this package without its grading part are visible, "
+        "read-only; one empty folder can be written to, and it is gone with the kernel",
+        "network: none",
+        "processes: no other can be seen or signalled; another user, no capabilities",
+        CALLS,
+    )
+    missing, tolerated = NEVER, frozenset({"act as the same user"})  # inside it has another number
+
+    def box(self, folder):
+        return {
+            "kind": "namespaces",
+            "root": str(folder / "root"),
+            "show": view.shown(),
+            "hide": view.hidden(),
+            "scratch": str(folder / "scratch"),
+        }
+
+
+KINDS = {kind.level: kind for kind in (Sandbox, Landlocked, OtherUser, Box)}
 
 
 def choose(limits, level=None):

@@ -8,7 +8,7 @@ as a descriptor. Only the child goes on with a request: the server never runs a 
 import contextlib
 import ctypes
 import gc
-import importlib
+import importlib.util
 import json
 import os
 import random
@@ -18,29 +18,41 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+NEIGHBOURS = ("launch", "namespaces", "landlock", "seccomp", "user")  # all that confines
 PACKAGES = (
-    "ipykernel.kernelapp",
-    "ipykernel.zmqshell",
-    "IPython.core.completer",
-    "IPython.core.debugger",
+    "ipykernel.kernelapp",  # and what a kernel imports later, while it starts
+    "ipykernel.debugger",
+    "IPython.core.completerlib",
+    "IPython.extensions.storemagic",
+    "tornado.platform.asyncio",
+    "tornado.queues",
     "numpy",
     "torch",
+    "attnlearn.exercise",
 )
+BEFORE = (HERE, *os.environ.get("PYTHONPATH", "").split(os.pathsep))  # of sys.path
 DEATH_SIGNAL = 1  # of prctl
 LARGEST = 2**17  # bytes of a request
 
 
 def main():
     channel = socket.socket(fileno=int(sys.argv[1]))
+    begun_with = dict(os.environ)
     import_all()
+    set_by_imports = {k: v for k, v in os.environ.items() if k not in begun_with}
     channel.send(b"ready")
-    run_kernel(**serve(channel))
+    request = serve(channel)
+    run_kernel(request["arguments"], request["folder"], set_by_imports | request["environment"])
 
 
 def import_all():
-    for name in ("launch", "namespaces", "landlock", "seccomp", *PACKAGES):
+    sys.dont_write_bytecode = False  # what is compiled here is not compiled again in each kernel
+    for name in (*NEIGHBOURS, *PACKAGES):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    sys.dont_write_bytecode = True
+    for name in [name for name in sys.modules if f"{name}.".startswith("attnlearn.")]:
+        del sys.modules[name]  # what it needs stays; kernels import the package themselves
     if len(os.listdir("/proc/self/task")) > 1:
         sys.exit("a package has started a thread: a fork would lack it")
     gc.collect()
@@ -81,12 +93,12 @@ def run_kernel(arguments, folder, environment):
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     launch.confine(json.loads(limits), json.loads(box), os.path.dirname(connection_file))
+    ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)  # another user forgets it
     forget()
-    sys.argv = command[2:]
     from ipykernel.kernelapp import IPKernelApp
 
+    sys.argv = [importlib.util.find_spec(command[2]).origin, *command[3:]]
     IPKernelApp.launch_instance(argv=command[3:])
 
 
@@ -100,14 +112,16 @@ def leave_files():
 
 def forget():
     """What a new process would not know: our modules, and what importing has drawn or looked up."""
-    sys.path.remove(HERE)
-    for name, module in list(sys.modules.items()):
-        if os.path.dirname(getattr(module, "__file__", None) or "") == HERE:
-            del sys.modules[name]
+    stay = os.environ["PYTHONPATH"].split(os.pathsep)
+    sys.path[:] = [path for path in sys.path if path in stay or path not in BEFORE]
+    for name in NEIGHBOURS:
+        sys.modules.pop(name, None)
     tempfile.tempdir = None
     random.seed()
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.seed()
 
 
 if __name__ == "__main__":

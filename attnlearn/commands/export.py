@@ -1,0 +1,64 @@
+"""`attnlearn export`: results in the form of a learning platform."""
+
+import sys
+from pathlib import Path
+
+ROSTERS = ("canvas", "moodle")
+SINGLE = ("gradescope", "classroom")
+
+
+def add(commands):
+    parser = commands.add_parser("export", help="results for Canvas, Moodle, Gradescope, CI")
+    parser.add_argument("out", type=Path, metavar="OUT", help="the folder of `grade --out`")
+    forms = [*ROSTERS, "junit", *SINGLE]
+    parser.add_argument("--to", required=True, choices=forms)
+    about = "the list of students: Canvas's exported grades, Moodle's grading worksheet"
+    parser.add_argument("--roster", type=Path, metavar="FILE", help=about)
+    about = 'the assignment\'s heading in Canvas, such as "Masks (1234)"'
+    parser.add_argument("--column", metavar="NAME", help=about)
+    parser.add_argument("--student", metavar="KEY", help="one result, for gradescope, classroom")
+    about = "where to write; default: OUT/FORM.csv, .xml or .json"
+    parser.add_argument("--file", type=Path, metavar="FILE", help=about)
+    return parser
+
+
+def run(options):
+    from ..grading import notebook
+    from ..grading.exports import stored
+
+    try:
+        text, remarks, ending = _made(options, stored.results(options.out))
+        target = options.file or options.out / f"{options.to}.{ending}"
+        notebook.write(target, text)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    for remark in remarks:
+        print(remark)
+    print(target)
+    return 0
+
+
+def _made(options, results):
+    from ..grading.exports import canvas, classroom, gradescope, junit, moodle
+
+    if options.to in ROSTERS and options.roster is None:
+        raise ValueError(f"--to {options.to} needs --roster: the list that the platform exports")
+    if options.to == "canvas":
+        return *canvas.table(results, options.roster, options.column), "csv"
+    if options.to == "moodle":
+        return *moodle.table(results, options.roster), "csv"
+    if options.to == "junit":
+        return junit.xml(results), [], "xml"
+    one = _one(options, results)
+    if options.to == "gradescope":
+        return gradescope.text(one), [], "json"
+    return classroom.output(one), [], "txt"
+
+
+def _one(options, results):
+    chosen = [r for r in results if options.student in (None, r["key"], r["student"])]
+    if len(chosen) != 1:
+        names = ", ".join(result["key"] for result in results[:5])
+        raise ValueError(f"--to {options.to} is for one result: say --student, one of {names}")
+    return chosen[0]

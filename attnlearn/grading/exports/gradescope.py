@@ -1,0 +1,48 @@
+"""Gradescope's results.json: one test for each task, and what to read about it."""
+
+import json
+
+STATUS = {True: "passed", False: "failed"}
+
+
+def document(result):
+    """What Gradescope shows of one result; hidden cases tell their mistake and no more."""
+    shared = {"visibility": "visible", "stdout_visibility": "hidden", "output_format": "text"}
+    if result["status"] == "ungraded":
+        words = "The grader failed, so this is no grade. Please tell your teacher."
+        return {**shared, "output": words, "tests": []}
+    lines = [result["trouble"] and f"Not graded: {result['trouble']}.", *result["findings"]]
+    return {
+        **shared,
+        "score": result["score"],
+        "output": "\n".join(filter(None, lines)),
+        "tests": [_test(n, task) for n, task in enumerate(result["exercises"], 1)],
+        "extra_data": {"hashes": result["hashes"], "sandbox": result["sandbox"]["level"]},
+    }
+
+
+def text(result):
+    return json.dumps(document(result), indent=1, ensure_ascii=False) + "\n"
+
+
+def _test(number, task):
+    return {
+        "number": str(number),
+        "name": f"{task['id']}: {task['status']}",
+        "score": task["earned"],
+        "max_score": task["points"],
+        "status": STATUS[task["status"] == "solved"],
+        "output": "\n".join(said(task)),
+        "visibility": "visible",
+    }
+
+
+def said(task):
+    """A task in lines of plain text."""
+    for case in task["cases"]:
+        mark = "right" if case["passed"] else "wrong"
+        yield ": ".join(filter(None, [mark, case["name"], case["says"]]))
+    for mistake in task["mistakes"]:
+        sure = "Mistake" if mistake["sure"] else "Looks like"
+        yield f"{sure}: {mistake['name']}. {mistake['hint']}"
+    yield from task["notes"]
