@@ -3,9 +3,9 @@
 import argparse
 import sys
 
-from .commands import answers, check, export, grade, gradebook, release
+from .commands import answers, check, classroom, export, grade, gradebook, gradescope, release
 
-COMMANDS = [release, check, grade, export, gradebook, answers]
+COMMANDS = [release, check, grade, export, gradescope, classroom, gradebook, answers]
 
 
 def main(arguments=None):

@@ -4,13 +4,34 @@ import base64
 import csv
 import io
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
 from xml.etree import ElementTree
 
 import pytest
+import yaml
+from data.handed_in import GOOD_1, GOOD_2, filled
 
 from attnlearn.__main__ import main
-from attnlearn.grading import notebook
-from attnlearn.grading.exports import canvas, classroom, gradescope, junit, moodle, roster, stored
+from attnlearn.grading import notebook, source, workers
+from attnlearn.grading.exports import (
+    bundle,
+    canvas,
+    classroom,
+    gradescope,
+    junit,
+    moodle,
+    roster,
+    stored,
+    workflow,
+)
+from attnlearn.grading.isolation import sandbox
+
+pytestmark = pytest.mark.xdist_group(__name__)  # what its tests share is made once
 
 ODD = ['O\'Neil, "Al"', "=SUM(A1)", "山田 太郎", "a\u202eb", "Zoë <b>"]
 
@@ -228,3 +249,140 @@ def test_a_call_that_can_not_work_says_why(out, words, said, capsys):
 def test_a_roster_of_another_kind_is_refused(tmp_path, grades):
     with pytest.raises(stored.ExportError, match="no column 'Identifier'"):
         moodle.table([result("x")], grades)
+
+
+EXERCISES = "tests/data/exercises"
+NOSY = (
+    "import pathlib\n"
+    "def causal(T, S):\n"
+    "    for path in (BASE + '/results/results.json', BASE + '/source/x'):\n"
+    "        try:\n"
+    "            pathlib.Path(path).write_text('{\"score\": 99}')\n"
+    "        except OSError:\n"
+    "            pass\n"
+    "    text = pathlib.Path(BASE + '/source/90_demo.py').read_text()\n"
+    "    exec(text.split('# BEGIN SOLUTION')[1].split('# END')[0])\n"
+)
+
+
+@pytest.fixture(scope="module")
+def container(request, tmp_path_factory):
+    """What Gradescope's container holds before a submission comes."""
+    folder = tmp_path_factory.mktemp("gradescope")
+    words = ["gradescope", "90_demo", "--exercises", str(request.config.rootpath / EXERCISES)]
+    assert main([*words, "--out", str(folder / "demo.zip"), "--allow-weak-sandbox"]) == 0
+    base = folder / "autograder"
+    with zipfile.ZipFile(folder / "demo.zip") as archive:
+        archive.extractall(base / "source")
+    shutil.move(base / "source" / "attnlearn", base / "package" / "attnlearn")
+    for name in ("submission", "results"):
+        (base / name).mkdir()
+    about = {"users": [{"name": "Ana"}, {"name": "Bob"}]}
+    (base / "submission_metadata.json").write_text(json.dumps(about))
+    return base
+
+
+def autograde(base, data=None):
+    """Run the bundle on a file of these bytes; returns what Gradescope would read."""
+    for path in (base / "submission").iterdir():
+        path.unlink()
+    if data is not None:
+        (base / "submission" / "hw.ipynb").write_bytes(data)
+    environment = {**os.environ, "AUTOGRADER": str(base), "PYTHON": sys.executable}
+    script = base / "source" / "run_autograder"
+    subprocess.run(["bash", str(script)], env=environment, capture_output=True, timeout=120)
+    return json.loads((base / "results" / "results.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def handed_in(request):
+    """A notebook's bytes with an answer to the first task, and a right one to the second."""
+    exercise = source.read(request.config.rootpath / EXERCISES / "solutions" / "90_demo.py")
+    return lambda answer: notebook.dumps(
+        filled(exercise, {"demo-1": answer, "demo-2": GOOD_2})
+    ).encode()
+
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="the bundle is for Linux")
+
+
+@POSIX
+def test_the_bundle_grades_what_was_handed_in(container, handed_in):
+    document = autograde(container, handed_in(GOOD_1))
+    assert document["score"] == 6
+    assert [test["status"] for test in document["tests"]] == ["passed", "passed"]
+    assert (container / "source").stat().st_mode & 0o077 == 0
+
+
+@POSIX
+@pytest.mark.skipif(not sandbox.Box().works(), reason="no namespaces on this machine")
+def test_an_answer_reaches_neither_the_exercise_nor_the_results(container, handed_in):
+    document = autograde(container, handed_in(f"BASE = {str(container)!r}\n{NOSY}"))
+    assert (document["score"], document["tests"][0]["score"]) == (2, 0)
+    assert not (container / "source" / "x").exists()
+
+
+@POSIX
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [(None, "No file was handed in"), (b"{", "Not graded: "), (b"PK\x03\x04", "Not graded: ")],
+)
+def test_there_are_results_whatever_is_handed_in(container, data, words):
+    document = autograde(container, data)
+    assert (document["score"], document["output"].startswith(words)) == (0, True), document
+
+
+@POSIX
+def test_a_grader_that_fails_gives_no_grade_and_says_so(container, handed_in):
+    settings = container / "source" / "settings.json"
+    before = settings.read_text()
+    settings.write_text(before.replace("90_demo", "gone"))
+    document = autograde(container, handed_in(GOOD_1))
+    settings.write_text(before)
+    assert "score" not in document
+    assert "no grade" in document["output"]
+
+
+def test_the_bundle_holds_pins_and_what_the_exercise_imports(request):
+    lines = bundle.requirements("import numpy as np\nimport torch\n").splitlines()
+    names = {line.partition("==")[0].lower() for line in lines}
+    assert all("==" in line and "+" not in line for line in lines)
+    assert {"torch", "nbval", "ipykernel", "pyzmq"} <= names
+    assert not {"sphinx", "playwright", "dask"} & names
+
+
+def test_the_workflow_is_valid_and_keeps_the_seed_off_command_lines(tmp_path):
+    assert main(["classroom", "03_masks", "--out", str(tmp_path)]) == 0
+    text = (tmp_path / ".github" / "workflows" / "classroom.yml").read_text()
+    document = yaml.safe_load(text)
+    steps = document["jobs"]["grade"]["steps"]
+    assert all(re.search(r"@v\d", step["uses"]) for step in steps if "uses" in step)
+    (grading,) = [step for step in steps if step.get("id") == "grade"]
+    assert grading["env"] == {"ATTNLEARN_SEED": "${{ secrets.ATTNLEARN_SEED }}"}
+    assert "${{" not in grading["run"]
+    for step in steps:
+        if "run" in step:
+            subprocess.run(["bash", "-n"], input=step["run"], text=True, check=True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the steps are for Linux")
+def test_the_workflows_step_grades_and_reports(request, handed_in, tmp_path):
+    """Its shell lines, with the runner's folders in places of our own."""
+    rest = {"repository": "me/course", "ref": "main"}
+    text = workflow.text("90_demo", "hw.ipynb", **rest)
+    steps = yaml.safe_load(text)["jobs"]["grade"]["steps"]
+    (script,) = [step["run"] for step in steps if step.get("id") == "grade"]
+    (tmp_path / "hw.ipynb").write_bytes(handed_in(GOOD_1))
+    (tmp_path / ".attnlearn").symlink_to(request.config.rootpath / EXERCISES)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (tmp_path / "bin" / "python").chmod(0o755)
+    variables = {"ATTNLEARN_SEED": "hush", "GITHUB_OUTPUT": str(tmp_path / "output")}
+    variables |= {"RUNNER_TEMP": str(tmp_path), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    script = script.replace("--out", "--allow-weak-sandbox --out")
+    options = {"env": workers.environment(**variables), "cwd": tmp_path, "timeout": 120}
+    subprocess.run(["bash", "-e", "-c", script], check=True, **options)
+    line = (tmp_path / "output").read_text()
+    document = json.loads(base64.b64decode(line.removeprefix("result=")))
+    assert [test["score"] for test in document["tests"]] == [4, 2]
+    assert not (tmp_path / "seed").exists()

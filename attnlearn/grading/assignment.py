@@ -104,14 +104,14 @@ def read_seed(text, file, out):
         return text
     path = file or out / "seed.txt"
     if file is None and not path.exists():
-        _draw(path)
+        draw_seed(path)
     seed = Path(path).read_text("utf-8").strip()
     if not seed:
         raise AssignmentError(f"{path}: the seed is empty; write any text into it")
     return seed
 
 
-def _draw(path):
+def draw_seed(path):
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(secrets.token_hex(16) + "\n")
