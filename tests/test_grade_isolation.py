@@ -1,0 +1,243 @@
+"""What a program can see and do at each level of isolation, and what is looked at from outside."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import pytest
+from data import other_user
+
+from attnlearn.grading.isolation import probe, processes, sandbox
+from attnlearn.grading.isolation.limits import Limits
+
+pytestmark = pytest.mark.xdist_group(__name__)  # what its tests share is made once
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only on Linux")
+
+INSIDE = """\
+import subprocess, sys, tempfile
+from attnlearn.grading.isolation import sandbox
+from attnlearn.grading.isolation.limits import Limits
+
+box = sandbox.KINDS[int(sys.argv[1])](Limits(memory_mb=512, disk_mb=32))
+if why := box.trouble():
+    sys.exit(f"does not work here: {why}")
+with tempfile.TemporaryDirectory() as folder:
+    box.make_folders(folder)
+    scratch = Path(folder, "scratch")
+    command = box.wrapped([sys.executable, "-c", sys.argv[2]], folder)
+    options = {"cwd": scratch, "env": box.environment(scratch), "timeout": 60}
+    print(subprocess.run(command, capture_output=True, text=True, check=True, **options).stdout)
+"""
+SEEN = """\
+import ctypes, json, mmap, os, resource, shutil, signal, socket, subprocess, sys, tempfile
+import attnlearn, numpy
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+def can(f, *arguments):
+    try:
+        return f(*arguments) != -1
+    except (OSError, MemoryError, ValueError):
+        return False
+
+def send(*address):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+        own.sendto(b"x", address)
+
+def to_service(path):
+    with socket.socket(socket.AF_UNIX) as own:
+        own.connect(path)
+
+def copy():
+    open("one", "w").close()
+    shutil.copy2("one", "two")
+
+def talk():
+    with socket.socket(socket.AF_UNIX) as own, tempfile.TemporaryDirectory() as folder:
+        own.bind(folder + "/s")
+        own.listen()
+
+def fill():
+    for n in range(64):
+        with open(f"full{n}", "wb") as file:
+            file.write(bytes(1 << 20))
+
+package = os.path.dirname(attnlearn.__file__)
+outside = ["/x", "/usr/x", "/tmp/x", "/var/tmp/x", package + "/x"]
+print(json.dumps({
+    "root": os.getuid() == 0,
+    "privileges": LIBC.prctl(39, 0, 0, 0, 0) == 0,
+    "grading": [can(open, package + "/grading/" + name) for name in ("run.py", "__init__.py")],
+    "home": can(os.listdir, os.path.expanduser("~root")),
+    "shadow": can(open, "/etc/shadow"),
+    "processes": [can(open, f"/proc/{os.getppid()}/{name}") for name in ("environ", "mem")],
+    "sockets of others": can(lambda: open("/proc/net/unix").read().index("/")),
+    "writes outside": any([can(open, path, "w") for path in outside]),
+    "links": can(os.link, sys.executable, "link") or can(os.link, "/etc/passwd", "link"),
+    "kernel settings": can(open, "/proc/sys/kernel/core_pattern", "w"),
+    "tcp": can(socket.create_connection, ("127.0.0.1", 1), 1),
+    "udp": can(send, "127.0.0.1", 9),
+    "netlink": can(socket.socket, socket.AF_NETLINK, socket.SOCK_RAW),
+    "a service": [can(to_service, path) for path in ("/run/dbus/system_bus_socket", "\\0x")],
+    "datagrams": can(socket.socketpair, socket.AF_UNIX, socket.SOCK_DGRAM),
+    "ptrace": can(LIBC.ptrace, 16, os.getppid(), 0, 0),
+    "namespaces": can(LIBC.unshare, 1 << 28),
+    "io_uring": can(LIBC.syscall, 425, 8, ctypes.create_string_buffer(120)),
+    "uncounted memory": can(os.memfd_create, "x"),
+    "more memory": can(resource.setrlimit, resource.RLIMIT_DATA, (1 << 40, 1 << 40)),
+    "limits of others": can(resource.prlimit, os.getppid(), resource.RLIMIT_CPU, (1, 1)),
+    "a great array": can(bytearray, 1 << 30),
+    "set user": can(os.setuid, 0),
+    # what has to work
+    "writes inside": [can(open, path, "w") for path in ("x", tempfile.gettempdir() + "/y")],
+    "copies": can(copy),
+    "listens": can(talk),
+    "starts": subprocess.run([sys.executable, "-c", ""]).returncode,
+    "fills": can(fill),
+}))
+"""
+NOTHING = {
+    "root": False,
+    "privileges": False,
+    "grading": [False, False],
+    "home": False,
+    "shadow": False,
+    "processes": [False, False],
+    "sockets of others": False,
+    "writes outside": False,
+    "links": False,
+    "kernel settings": False,
+    "tcp": False,
+    "udp": False,
+    "netlink": False,
+    "a service": [False, False],
+    "datagrams": False,
+    "ptrace": False,
+    "namespaces": False,
+    "io_uring": False,
+    "uncounted memory": False,
+    "more memory": False,
+    "limits of others": False,
+    "a great array": False,
+    "writes inside": [True, True],
+    "copies": True,
+    "listens": True,
+    "starts": 0,
+}
+# As whom it is tried: L3 as the one who runs the tests, and without any privilege.
+TRIED = [(1, other_user.NOBODY), (2, None), (3, None), (3, other_user.NOBODY)]
+
+
+@pytest.fixture(scope="module")
+def python():
+    with tempfile.TemporaryDirectory(prefix="python-") as folder:
+        os.chmod(folder, 0o755)
+        yield other_user.python(folder) or pytest.skip("no Python that other users can start")
+
+
+@linux
+@pytest.mark.parametrize(("level", "user"), TRIED)
+def test_what_can_be_seen_and_done(python, level, user):
+    done = other_user.run([python, "-c", INSIDE, str(level), SEEN], user)
+    if "does not work here" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen.pop("set user") is False
+    assert seen.pop("fills") is (level < 3)  # from outside that is seen; here Linux stops it
+    assert seen == NOTHING
+
+
+@linux
+@pytest.mark.skipif(not other_user.IS_ROOT, reason="only root can look as the others do")
+def test_l0_promises_none_of_this():
+    can = probe.found(sandbox.Sandbox())
+    assert {"read a file", "write a file", "connect by TCP", "signal the grader"} <= can
+
+
+@linux
+def test_a_level_that_does_not_keep_a_promise_does_not_work(monkeypatch):
+    monkeypatch.setattr(probe, "found", lambda box: {"connect by TCP"})
+    assert sandbox.Landlocked().trouble() == "an answer can still connect by TCP"
+    monkeypatch.setattr(sandbox.Box, "works", lambda self: False)
+    monkeypatch.setattr(sandbox.OtherUser, "works", lambda self: False)
+    assert sandbox.choose(Limits()).level == 0
+
+
+@linux
+def test_a_python_that_does_not_start_is_no_sandbox(monkeypatch):
+    monkeypatch.setattr(sandbox.sys, "executable", "/no/python")
+    monkeypatch.setattr(sandbox.Landlocked, "wrapped", lambda *a: ["/bin/sh", "-c", "exit 1"])
+    assert sandbox.Landlocked().trouble() == "no reason given"
+
+
+CHILDREN = """\
+import os, sys, time
+block = b"x" * (64 << 20)
+for _ in range(3):
+    if not os.fork():
+        own = b"y" * int(float(sys.argv[1]) * 2**20)
+        print("ready", flush=True)
+        time.sleep(60)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def family(request):
+    """Four processes: one with 64 MB that the others share, each of these with more of its own."""
+    processes.adopt_orphans()
+    spared = processes.descendants()
+    command = [sys.executable, "-c", CHILDREN, str(request.param)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
+        for _ in range(4):
+            parent.stdout.readline()
+        yield processes.descendants().keys() - spared.keys()
+        processes.end_all(spared)
+
+
+@linux
+@pytest.mark.parametrize("family", [64], indirect=True)
+def test_the_memory_of_all_processes_is_counted_once(family, tmp_path):
+    assert len(family) == 4
+    assert processes.excess(family, tmp_path, Limits(total_memory_mb=200)) == "memory"
+    assert processes.excess(family, tmp_path, Limits(total_memory_mb=400)) is None
+    assert processes.excess(family, tmp_path, Limits(processes=3)) == "processes"
+
+
+@linux
+@pytest.mark.parametrize("family", [1], indirect=True)
+def test_pages_that_are_shared_count_once(family, tmp_path):
+    assert sum(map(processes._resident, family)) > 200 * 2**20
+    assert processes.excess(family, tmp_path, Limits(total_memory_mb=200)) is None
+
+
+@linux
+def test_what_is_written_is_counted_though_it_is_deleted(tmp_path):
+    limits, below = Limits(disk_mb=3), tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    (below / "file").write_bytes(os.urandom(2**21))
+    (below / "link").symlink_to("/")  # not followed
+    (below / "holes").touch()
+    os.truncate(below / "holes", 2**40)  # takes no room
+    assert processes.excess({os.getpid()}, tmp_path, limits) is None
+    with open(below / "gone", "wb") as file:
+        file.write(os.urandom(2**21))
+        file.flush()
+        (below / "gone").unlink()
+        assert processes.excess({os.getpid()}, tmp_path, limits) == "disk"
+    assert processes.excess({os.getpid()}, tmp_path, limits) is None
+    for n in range(800):
+        (below / f"empty{n}").touch()
+    assert processes.excess({os.getpid()}, tmp_path, limits) == "disk"
+
+
+def test_every_level_says_what_it_promises_and_what_not():
+    for level, kind in sandbox.KINDS.items():
+        record = kind().record()
+        assert record["level"] == f"L{level}"
+        assert record["promises"] and record["does_not_promise"]
+        assert record["limits"]["disk_mb"] == Limits().disk_mb
