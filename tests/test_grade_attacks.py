@@ -1,21 +1,24 @@
 """Attacks on the grade, each by an answer that is wrong and must score nothing.
 
-ATTACKS are those that level L0 promises to withstand. NEEDS_A_BOX holds those that only a box of
-namespaces, level L3, keeps out.
+ATTACKS are those that level L0 promises to withstand. CONFINED holds those that take Landlock,
+another user or namespaces, levels L1 to L3. At L1 they run as a user without privileges.
 """
 
 import json
 import os
-import subprocess
-import sys
+import shutil
+import socket
+import tempfile
+import threading
+from pathlib import Path
 
 import pytest
+from data import other_user
 
 from attnlearn.__main__ import main
 from attnlearn.exercise import MIME
 from attnlearn.grading import bank, notebook, release, source
 from attnlearn.grading.isolation import sandbox
-from attnlearn.grading.isolation.limits import Limits
 
 pytestmark = pytest.mark.xdist_group(__name__)  # what its tests share is made once
 
@@ -160,27 +163,137 @@ while True:
 }
 HONEST = "def total(x):\n    return np.add.accumulate(x, axis=-1)\n"
 HARMS_ITSELF = {"no chance"}  # and its author's other tasks
-# At L0 these may succeed, and results say so; L3 promises to withstand them.
-NEEDS_A_BOX = {
-    "reads the solution from disk": "text = open(SCRIPT).read().split('# BEGIN SOLUTION')[1]\n"
-    "exec('def total(x):' + text.split('# END')[0])\n",
-    "finds the solution by itself": """\
-import pathlib
-def total(x):
-    for path in pathlib.Path('/').rglob('92_locks.py'):
-        exec(path.read_text().split('# BEGIN SOLUTION')[1].split('# END')[0].strip(), globals())
-    return x * 0
+# At L0 these may succeed, and results say so; all others promise to withstand them. They run in
+# this order. TAKE runs what it got as an answer.
+TAKE = """\
+def take(text):
+    if "# BEGIN SOLUTION" in str(text):
+        found = text.split("# BEGIN SOLUTION")[1].split("# END")[0]
+        exec("def total(x):" + found, globals())
+"""
+LEFT = "total = lambda x: np.add.accumulate(x, axis=-1)  # BEGIN LEFT"
+CONFINED = {
+    "leaves the solution behind": WRONG
+    + f"""\
+import ctypes, os
+from ipykernel.connect import get_connection_file
+meeting = os.path.dirname(get_connection_file())
+for folder in ["/tmp", "/var/tmp", "/dev/shm", ".", "..", meeting]:
+    try:
+        open(folder + "/left.txt", "w").write({LEFT!r})
+    except OSError:
+        pass
+LIBC = ctypes.CDLL(None)
+LIBC.shmat.restype = ctypes.c_void_p
+own = LIBC.shmget(4711, 4096, 0o1666)
+if own >= 0:
+    ctypes.memmove(LIBC.shmat(own, None, 0), {LEFT!r}.encode(), 60)
 """,
-    "kills whom it can": WRONG + "import os, signal\n"
-    "for pid in [os.getppid(), *range(2, 100_000)]:\n"
+    "finds what was left": WRONG
+    + """\
+import ctypes, pathlib
+for folder in ["/tmp", "/var/tmp", "/dev/shm", ".", ".."]:
+    try:
+        for path in pathlib.Path(folder).rglob("left.txt"):
+            exec(path.read_text())
+    except OSError:
+        pass
+LIBC = ctypes.CDLL(None)
+LIBC.shmat.restype = ctypes.c_void_p
+own = LIBC.shmget(4711, 4096, 0o666)
+if own >= 0:
+    exec(ctypes.string_at(LIBC.shmat(own, None, 0)))
+""",
+    "reads the solution from disk": WRONG
+    + TAKE
+    + """\
+import os, pathlib
+for read in (
+    lambda: open(SCRIPT).read(),
+    lambda: (os.symlink(SCRIPT, "soft"), open("soft").read())[1],
+    lambda: (os.link(SCRIPT, "hard"), open("hard").read())[1],
+    lambda: [p.read_text() for p in pathlib.Path(SCRIPT).parents[-2].rglob("92_locks.py")][0],
+):
+    try:
+        take(read())
+    except (OSError, IndexError):
+        pass
+""",
+    "reads the grader": WRONG
+    + TAKE
+    + """\
+import os
+for pid in [os.getppid(), *range(os.getpid() - 300, os.getpid())]:
+    for name in ("environ", "cmdline"):
+        try:
+            if b"hush" in open(f"/proc/{pid}/{name}", "rb").read():
+                total = lambda x: np.add.accumulate(x, axis=-1)
+        except OSError:
+            pass
+    try:
+        memory = open(f"/proc/{pid}/mem", "rb")
+        for line in open(f"/proc/{pid}/maps"):
+            first, last = (int(end, 16) for end in line.split()[0].split("-"))
+            memory.seek(first)
+            take(memory.read(last - first).decode("latin-1"))
+    except (OSError, ValueError, OverflowError):
+        pass
+""",
+    "calls for help": WRONG
+    + TAKE
+    + """\
+import socket
+for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+    try:
+        with socket.socket(socket.AF_INET, kind) as call:
+            call.settimeout(2)
+            call.connect(("127.0.0.1", PORT))
+            call.send(b"?")
+            take(call.recv(9999).decode())
+    except OSError:
+        pass
+""",
+    "writes results": WRONG + "open(RESULT, 'w').write('{}')\n",
+    "stops the other kernels": WRONG
+    + """\
+import os, resource, signal
+for pid in [os.getppid(), *range(2, 100_000)]:
+    if pid != os.getpid():
+        for attack in (
+            lambda: os.kill(pid, signal.SIGKILL),
+            lambda: resource.prlimit(pid, resource.RLIMIT_CPU, (1, 1)),
+            lambda: os.sched_setaffinity(pid, {0}),
+        ):
+            try:
+                attack()
+            except OSError:
+                pass
+""",
+    "starts too many processes": WRONG + "import os, time\nwhile True:\n"
     "    try:\n"
-    "        os.kill(pid, signal.SIGKILL)\n"
-    "    except OSError:\n"
-    "        pass\n",
-    "calls for help": WRONG + "import urllib.request\n"
-    "total = urllib.request.urlopen('http://' + ADDRESS, timeout=3).read()\n",
+    "        os.fork() or time.sleep(60) or os._exit(0)\n    except OSError:\n        pass\n",
+    "takes memory in many processes": WRONG
+    + """\
+import os, time
+for _ in range(10):
+    if os.fork() == 0:
+        own = b"x" * (120 << 20)
+        time.sleep(60)
+        os._exit(0)
+time.sleep(60)
+""",
+    "fills the disk": WRONG
+    + "n = 0\nwhile True:\n    n += 1\n    open(f'full{n}', 'wb').write(bytes(2 << 20))\n",
 }
-BOXED = pytest.mark.skipif(not sandbox.Box().works(), reason="no namespaces on this machine")
+TIGHT = {"total-memory-mb": 900, "processes": 20, "disk-mb": 48}
+# What the student reads; Linux itself keeps the disk of L3 free, so there it is another error.
+STOPPED = {
+    "writes results": "Error",
+    "stops the other kernels": "",  # its own threads die, too
+    "starts too many processes": "too many processes",
+    "takes memory in many processes": "too much memory",
+    "fills the disk": "too much to disk",
+}
 
 
 @pytest.fixture(scope="module")
@@ -196,29 +309,33 @@ def course(tmp_path_factory):
         for name, seed in (("PUBLIC", 0), ("RIGHT", "hush"))
         for task in [exercise.tasks["lock-1"]]
     }
-    for number, code in enumerate([*ATTACKS.values(), *NEEDS_A_BOX.values(), HONEST]):
-        target = folder / "out" / "results" / f"s{number}.json"
-        code = code.replace("TARGET", repr(str(target))).replace("SCRIPT", repr(str(script)))
-        code = code.replace("ADDRESS", repr("127.0.0.1:9"))
+    for number, code in enumerate(ATTACKS.values()):
+        target = folder / "out" / "results" / f"s{number:02}.json"
+        code = code.replace("TARGET", repr(str(target)))
         for name, known in values.items():
             code = code.replace(name, repr(known))
-        content = release.exercise_notebook(exercise)
-        for cell in content["cells"]:
-            if cell["id"] == "lock-1-answer":
-                cell["source"] = f"# EXERCISE: lock-1\n{code}"
-            if cell["id"] == "lock-2-answer":
-                cell["source"] = f"# EXERCISE: lock-2\n{LARGEST}"
-        place = "in" if number < len(ATTACKS) else "boxed"
-        notebook.write(folder / place / f"s{number}.ipynb", notebook.dumps(content))
+        hand_in(exercise, folder / "in" / f"s{number:02}.ipynb", code)
     return folder
 
 
-def results(course, place, level, numbers):
-    arguments = ["grade", str(course / place), "--assignment", "92_locks", "--seed", "hush"]
-    arguments += ["--exercises", str(course), "--out", str(course / "out")]
-    arguments += ["--sandbox", level, "--allow-weak-sandbox", "--cell-seconds", "20"]
-    assert main(arguments) == 0
-    paths = [course / "out" / "results" / f"s{number}.json" for number in numbers]
+def hand_in(exercise, path, code):
+    content = release.exercise_notebook(exercise)
+    for cell in content["cells"]:
+        if cell["id"] == "lock-1-answer":
+            cell["source"] = f"# EXERCISE: lock-1\n{code}"
+        if cell["id"] == "lock-2-answer":
+            cell["source"] = f"# EXERCISE: lock-2\n{LARGEST}"
+    notebook.write(path, notebook.dumps(content))
+
+
+def arguments(course, level):
+    command = ["grade", str(course / "in"), "--assignment", "92_locks", "--seed", "hush"]
+    command += ["--exercises", str(course), "--out", str(course / "out")]
+    return [*command, "--sandbox", level, "--allow-weak-sandbox", "--cell-seconds", "20"]
+
+
+def results(course, numbers):
+    paths = [course / "out" / "results" / f"s{number:02}.json" for number in numbers]
     return [json.loads(path.read_text("utf-8")) for path in paths]
 
 
@@ -226,16 +343,8 @@ def results(course, place, level, numbers):
 def graded(course):
     """{attack: result} at L0."""
     os.environ["TOKEN_OF_THE_TEACHER"] = "do not look"
-    done = results(course, "in", "L0", range(len(ATTACKS)))
-    return dict(zip(ATTACKS, done, strict=True))
-
-
-@pytest.fixture(scope="module")
-def boxed(course):
-    """{attack: result} at L3."""
-    first = len(ATTACKS)
-    done = results(course, "boxed", "L3", range(first, first + len(NEEDS_A_BOX) + 1))
-    return dict(zip([*NEEDS_A_BOX, "honest"], done, strict=True))
+    assert main(arguments(course, "L0")) == 0
+    return dict(zip(ATTACKS, results(course, range(len(ATTACKS))), strict=True))
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -246,93 +355,95 @@ def test_a_wrong_answer_scores_nothing(graded, name):
     assert other["earned"] == (name not in HARMS_ITSELF), other
 
 
-@BOXED
-@pytest.mark.parametrize("name", NEEDS_A_BOX)
-def test_a_box_keeps_out(boxed, name):
-    attacked, other = boxed[name]["exercises"]
-    assert attacked["earned"] == 0, attacked
-    assert other["earned"] == 1, other
-    assert boxed[name]["sandbox"]["level"] == "L3"
+@pytest.fixture(scope="module")
+def python():
+    with tempfile.TemporaryDirectory(prefix="python-") as folder:
+        os.chmod(folder, 0o755)
+        yield other_user.python(folder) or pytest.skip("no Python that other users can start")
 
 
-@BOXED
-def test_an_honest_answer_gets_its_points_in_a_box(boxed):
-    assert boxed["honest"]["score"] == boxed["honest"]["max_score"] == 5
+@pytest.fixture(scope="module")
+def helper():
+    """Somebody on the network who knows the solution: a port that answers by TCP and UDP."""
+    udp = socket.socket(type=socket.SOCK_DGRAM)
+    with socket.create_server(("127.0.0.1", 0)) as tcp, udp:
+        udp.bind(tcp.getsockname())
+
+        def answer():
+            try:
+                while True:
+                    with tcp.accept()[0] as call:
+                        call.send(SCRIPT.encode())
+            except OSError:
+                pass
+
+        def reply():
+            try:
+                while True:
+                    udp.sendto(SCRIPT.encode(), udp.recvfrom(99)[1])
+            except OSError:
+                pass
+
+        for work in (answer, reply):
+            threading.Thread(target=work, daemon=True).start()
+        yield tcp.getsockname()[1]
 
 
-def inside(code, tmp_path):
-    """What a program prints in a box."""
-    box = sandbox.Box(Limits(memory_mb=512))
-    box.make_folders(tmp_path)
-    command = box.wrapped([sys.executable, "-c", code], tmp_path)
-    scratch = tmp_path / "scratch"
-    options = {"cwd": scratch, "env": box.environment(scratch), "timeout": 60}
-    return subprocess.run(command, capture_output=True, text=True, check=True, **options).stdout
+@pytest.fixture(scope="module", params=["L1", "L2", "L3"])
+def confined(request, course, helper, python):
+    """{attack: result} at a level; the last answer is an honest one."""
+    level = request.param
+    user = other_user.NOBODY if level == "L1" else None
+    with tempfile.TemporaryDirectory(prefix="course-") as folder:
+        own = Path(folder)
+        shutil.copytree(course / "solutions", own / "solutions")
+        exercise = source.read(own / "solutions" / "92_locks.py")
+        for number, code in enumerate([*CONFINED.values(), HONEST]):
+            known = {
+                "SCRIPT": str(own / "solutions" / "92_locks.py"),
+                "RESULT": str(own / "out" / "results" / "s00.json"),
+                "PORT": helper,
+            }
+            for name, value in known.items():
+                code = code.replace(name, repr(value))
+            hand_in(exercise, own / "in" / f"s{number:02}.ipynb", code)
+        if other_user.IS_ROOT and user:
+            for path in (own, *own.rglob("*")):
+                os.chown(path, user, user)
+        command = [python, "-m", "attnlearn", *arguments(own, level), "-j", "1"]
+        command += [word for name, most in TIGHT.items() for word in (f"--{name}", str(most))]
+        done = other_user.run(command, user)
+        if "does not work on this machine" in done.stderr:
+            pytest.skip(done.stderr)
+        assert done.returncode == 0, done.stdout + done.stderr
+        names = [*CONFINED, "honest"]
+        return dict(zip(names, results(own, range(len(names))), strict=True))
 
 
-SEEN = """\
-import ctypes, json, os, socket, sys
-import attnlearn, numpy
-
-def can(f, *arguments):
-    try:
-        f(*arguments)
-    except (OSError, MemoryError) as error:
-        return type(error).__name__
-    return "yes"
-
-status = dict(line.split(":", 1) for line in open("/proc/self/status"))
-package = os.path.dirname(attnlearn.__file__)
-print(json.dumps({
-    "user": os.getuid(),
-    "capabilities": int(status["CapEff"], 16),
-    "privileges": int(status["NoNewPrivs"]),
-    "processes": len([name for name in os.listdir("/proc") if name.isdigit()]),
-    "grading": os.listdir(package + "/grading"),
-    "beside the package": sorted(os.listdir(package + "/..")),
-    "home": os.path.exists(os.path.expanduser("~root/.ssh")),
-    "shadow": os.path.exists("/etc/shadow"),
-    "writes outside": [can(open, path, "w") for path in ("/x", "/usr/x", package + "/x")],
-    "writes inside": [can(open, path, "w") for path in ("x", "/tmp/x", "/dev/shm/x")],
-    "kernel settings": can(open, "/proc/sys/kernel/core_pattern", "w"),
-    "network": can(socket.create_connection, ("127.0.0.1", 1), 1),
-    "interfaces": [name for _, name in socket.if_nameindex()],
-    "new namespaces": ctypes.CDLL(None).unshare(1 << 28),
-    "memory": can(bytearray, 1 << 30),
-}))
-"""
+def test_what_confines_keeps_out(confined):
+    for name in CONFINED:
+        attacked, other = confined[name]["exercises"]
+        assert attacked["earned"] == 0, (name, attacked)
+        assert other["earned"] == 1, (name, other)
+        notes = " ".join(attacked["notes"])
+        assert bool(notes) == (name in STOPPED), (name, notes)  # the others ran to the end
+        if confined[name]["sandbox"]["level"] != "L3":
+            assert STOPPED.get(name, "") in notes
 
 
-@BOXED
-def test_what_can_be_seen_in_a_box(tmp_path):
-    seen = json.loads(inside(SEEN, tmp_path))
-    assert seen == {
-        "user": 65534,
-        "capabilities": 0,
-        "privileges": 1,
-        "processes": 1,
-        "grading": [],
-        "beside the package": seen["beside the package"],
-        "home": False,
-        "shadow": False,
-        "writes outside": ["OSError", "OSError", "OSError"],
-        "writes inside": ["yes", "yes", "yes"],
-        "kernel settings": "OSError",
-        "network": "OSError",
-        "interfaces": ["lo"],
-        "new namespaces": -1,
-        "memory": "MemoryError",
-    }
-    assert not {"solutions", "exercises", "tests", "book"} & set(seen["beside the package"])
+def test_an_honest_answer_gets_its_points(confined):
+    assert confined["honest"]["score"] == confined["honest"]["max_score"] == 5
 
 
 def test_a_level_that_does_not_work_here_is_refused(course, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sandbox.Box, "works", lambda self: False)
-    arguments = ["grade", str(course / "in"), "--assignment", "92_locks", "--exercises"]
-    arguments += [str(course), "--out", str(tmp_path / "out")]
-    assert main([*arguments, "--sandbox", "L3"]) == 1
+    for weaker in (sandbox.OtherUser, sandbox.Landlocked):
+        monkeypatch.setattr(weaker, "works", lambda self: False)
+    command = ["grade", str(course / "in"), "--assignment", "92_locks", "--exercises"]
+    command += [str(course), "--out", str(tmp_path / "out")]
+    assert main([*command, "--sandbox", "L3"]) == 1
     assert "sandbox L3 does not work on this machine" in capsys.readouterr().err
-    assert main(arguments) == 1
+    assert main(command) == 1
     assert "this machine offers L0" in capsys.readouterr().err
 
 
@@ -348,7 +459,9 @@ def test_the_teacher_is_told(graded, name):
 
 def test_nothing_was_unpickled(course, graded):
     number = list(ATTACKS).index("pickles")
-    assert json.loads((course / "out" / "results" / f"s{number}.json").read_text())["version"] == 1
+    assert (
+        json.loads((course / "out" / "results" / f"s{number:02}.json").read_text())["version"] == 1
+    )
 
 
 TELLTALE = """\
@@ -369,9 +482,9 @@ def test_hidden_cases_and_the_teachers_secrets_do_not_leak(course, graded, tmp_p
         if cell["id"] == "lock-2-answer":
             cell["source"] = f"# EXERCISE: lock-2\n{TELLTALE_2}"
     notebook.write(tmp_path / "spy.ipynb", notebook.dumps(content))
-    arguments = ["grade", str(tmp_path / "spy.ipynb"), "--assignment", "92_locks", "--seed", "hush"]
-    arguments += ["--exercises", str(course), "--out", str(tmp_path / "out")]
-    assert main([*arguments, "--sandbox", "L0", "--allow-weak-sandbox"]) == 0
+    command = ["grade", str(tmp_path / "spy.ipynb"), "--assignment", "92_locks", "--seed", "hush"]
+    command += ["--exercises", str(course), "--out", str(tmp_path / "out")]
+    assert main([*command, "--sandbox", "L0", "--allow-weak-sandbox"]) == 0
     for path in (tmp_path / "out" / "results" / "spy.json", tmp_path / "out/feedback/spy.html"):
         text = path.read_text("utf-8")
         assert "(1, 4)" in text

@@ -40,7 +40,8 @@ def strong_enough(limits, level, weak):
     """The sandbox of a level, or the strongest that works here, if official grading may use it."""
     box = sandbox.choose(limits, level)
     if box is None:
-        raise AssignmentError(f"sandbox L{level} does not work on this machine")
+        why = sandbox.KINDS[level](limits).trouble()
+        raise AssignmentError(f"sandbox L{level} does not work on this machine: {why}")
     if box.level < sandbox.ENOUGH and not weak:
         raise AssignmentError(box.refusal())
     return box

@@ -81,7 +81,7 @@ class OfficialFile(ExerciseFile):
         sandbox, limits = self.job.sandbox, self.job.sandbox.limits
         folder = Path(tempfile.mkdtemp(dir=self.folder.name))
         sandbox.make_folders(folder)
-        scratch = folder / "scratch"
+        self.scratch = scratch = folder / "scratch"
         lean = scratch / "tables"
         notebook.write(lean / "tables.json", notebook.dumps(self._lean_tables()))
         told = {"SEED": self.job.seed, "MODE": "grade", "TABLES": str(lean)}
@@ -180,7 +180,7 @@ class OfficialFile(ExerciseFile):
 
     def _too_much(self):
         own = processes.descendants().keys() - self.spared.keys()
-        return processes.excess(own, self.folder.name, self.job.sandbox.limits)
+        return processes.excess(own, self.scratch, self.job.sandbox.limits)
 
 
 class OfficialItem(TaskItem):

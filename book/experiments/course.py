@@ -133,11 +133,11 @@ def submissions(exercise):
         yield Submission("damage", kind, change(content(solved)))
     for kind, change in CARELESS.items():
         yield Submission("careless", kind, change(content(solved)), full)
-    nothing = {**full, FIRST: 0}
     for kind, answers in (("ends its kernel", ENDS), ("attack", ATTACKS)):
+        due = {FIRST: 0} if kind == "attack" else {**full, FIRST: 0}  # it may harm its own tasks
         for about, code in answers.items():
             code = code.replace("NAME", name).replace("FIRST", FIRST)
-            yield Submission(kind, about, content({**solved, FIRST: code}), nothing)
+            yield Submission(kind, about, content({**solved, FIRST: code}), due)
     for _ in range(10):
         yield Submission("blank", "the scaffold", content({}), dict.fromkeys(full, 0))
     while count < STUDENTS:
@@ -183,7 +183,7 @@ def faults(own, got):
             yield f"{where}: should be unreadable, is {got['status']}"
         return
     for task in got["exercises"]:
-        wanted = own.points[task["id"]]
+        wanted = own.points.get(task["id"], task["earned"])
         if abs(task["earned"] - wanted) > 0.001:
             yield f"{where}: {task['id']} should get {wanted:g}, got {task['earned']:g}"
         named = own.mistakes.get(task["id"])
@@ -198,7 +198,9 @@ def kinds(made, results):
         row = found.setdefault(own.kind, Counter())
         row["students"] += 1
         row["points_due"] += sum(own.points.values())
-        row["points_given"] += got["score"]
+        row["points_given"] += sum(
+            task["earned"] for task in got["exercises"] if task["id"] in own.points
+        )
         row["right_cells"] += max(1, len(own.points)) - len(list(faults(own, got)))
         row["cells"] += max(1, len(own.points))
     return {kind: dict(row) for kind, row in found.items()}

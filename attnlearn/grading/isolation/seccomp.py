@@ -66,8 +66,8 @@ IN_SIGHT = {
     "msgget": (68, 186),
     "mq_open": (240, 180),
 }
-# These do nothing and say that all is well, for libraries insist: copies end with the first of them,
-# ZeroMQ's threads begin with the last.
+# These do nothing and say that all is well, for libraries insist: a copy of a file ends with the
+# first of them, a thread of ZeroMQ begins with the last.
 QUIET = {
     # Landlock does not handle them, and other files of the same user are in reach
     "chmod": (90, None),
