@@ -25,6 +25,7 @@ WRONG = {
     "causal": "def causal(T, S):\n    return np.arange(S) < np.arange(S - T, S)[:, None]\n",
     "scores": "def scores(q, k):\n    return q @ k.T\n",
 }
+POINTS = 6
 LOST = {"softmax": 1, "causal": 2, "scores": 2}  # of two points, by the wrong ones
 BLANK = {
     "softmax": "def softmax(x):\n    raise NotImplementedError\n",
@@ -47,6 +48,7 @@ CHECKS = {
         "assert np.allclose(scores(np.eye(2), np.eye(2)), np.eye(2) / 2**0.5)",
     ),
 }
+KINDS = 5  # right, right, one wrong, one wrong, blank
 # Wrong in every task; the checks of other graders run where it can change them.
 FAKE = """\
 class Same(np.ndarray):
@@ -60,14 +62,14 @@ causal = scores = lambda a, b: np.zeros(1).view(Same)
 
 def answers(number: int) -> tuple[dict[str, str], int]:
     """The answers of one student, all different, and the points that they are worth."""
-    kind = number % 5
+    kind = number % KINDS
     note = f"# student {number}\n"
     if kind < 2:
-        return {task: note + text for task, text in RIGHT.items()}, 6
+        return {task: note + text for task, text in RIGHT.items()}, POINTS
     if kind < 4:
         task = list(RIGHT)[number % 3]
         own = {**{t: note + text for t, text in RIGHT.items()}, task: note + WRONG[task]}
-        return own, 6 - LOST[task]
+        return own, POINTS - LOST[task]
     return {task: note + text for task, text in BLANK.items()}, 0
 
 
