@@ -5,6 +5,7 @@ nbval's own waits for the whole time limit of a cell, and loses messages while i
 
 import collections
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -194,7 +195,7 @@ class GradingKernel(RunningKernel):
                 message = {}
             wait = 0
             self._shown += _size(message)
-            if _well_formed(message):
+            if _well_formed(message) and _is_text(message["content"]):
                 self._messages.append(message)
         if self.is_alive():
             self._end("output")
@@ -233,3 +234,12 @@ def _well_formed(message):
         and all(isinstance(content.get(key), kind) for key, kind in needed.items())
         and all(isinstance(line, str) for line in content.get("traceback", ()))
     )
+
+
+def _is_text(content):
+    """Can it be written to a file? Half of a surrogate pair can't, and no kernel sends one."""
+    try:
+        json.dumps(content, ensure_ascii=False, default=str).encode()
+    except (ValueError, RecursionError):
+        return False
+    return True
