@@ -20,7 +20,9 @@ def main(arguments=None):
     except ModuleNotFoundError as error:
         needs = "grade,book" if options.command == "release" else "grade"
         print(f"error: {error}; it comes with `pip install -e '.[{needs}]'`", file=sys.stderr)
-        return 1
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

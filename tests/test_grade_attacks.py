@@ -318,13 +318,13 @@ def course(tmp_path_factory):
     return folder
 
 
-def hand_in(exercise, path, code):
+def hand_in(exercise, path, code, other=LARGEST):
     content = release.exercise_notebook(exercise)
     for cell in content["cells"]:
         if cell["id"] == "lock-1-answer":
             cell["source"] = f"# EXERCISE: lock-1\n{code}"
         if cell["id"] == "lock-2-answer":
-            cell["source"] = f"# EXERCISE: lock-2\n{LARGEST}"
+            cell["source"] = f"# EXERCISE: lock-2\n{other}"
     notebook.write(path, notebook.dumps(content))
 
 
@@ -475,13 +475,8 @@ TELLTALE_2 = "def largest(x):\n    raise ValueError(str(seen) + str(globals().ke
 
 
 def test_hidden_cases_and_the_teachers_secrets_do_not_leak(course, graded, tmp_path):
-    content = release.exercise_notebook(source.read(course / "solutions" / "92_locks.py"))
-    for cell in content["cells"]:
-        if cell["id"] == "lock-1-answer":
-            cell["source"] = f"# EXERCISE: lock-1\n{TELLTALE}"
-        if cell["id"] == "lock-2-answer":
-            cell["source"] = f"# EXERCISE: lock-2\n{TELLTALE_2}"
-    notebook.write(tmp_path / "spy.ipynb", notebook.dumps(content))
+    exercise = source.read(course / "solutions" / "92_locks.py")
+    hand_in(exercise, tmp_path / "spy.ipynb", TELLTALE, TELLTALE_2)
     command = ["grade", str(tmp_path / "spy.ipynb"), "--assignment", "92_locks", "--seed", "hush"]
     command += ["--exercises", str(course), "--out", str(tmp_path / "out")]
     assert main([*command, "--sandbox", "L0", "--allow-weak-sandbox"]) == 0

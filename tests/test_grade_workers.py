@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from data.handed_in import GOOD_1, GOOD_2, TOP_LEFT, filled
+from data.running import running
 
 from attnlearn.commands import grade as command
 from attnlearn.grading import assignment, grade, notebook, progress, run, source, workers
-from attnlearn.grading.isolation import processes, sandbox
+from attnlearn.grading.isolation import sandbox
 
 pytestmark = [
     pytest.mark.xdist_group(__name__),  # what its tests share is made once
@@ -69,17 +70,6 @@ def importable(monkeypatch):
 def results(tmp_path, pieces, jobs=2):
     with workers.Crew(partial(fragile, tmp_path), jobs) as crew:
         return [result for _, result in crew.results(pieces)]
-
-
-def running(words):
-    """The processes of this machine whose command line holds these words."""
-    lines = {}
-    for path in processes.PROC.glob("[0-9]*/cmdline"):
-        try:
-            lines[path.parent.name] = path.read_bytes()
-        except OSError:
-            continue
-    return [pid for pid, line in lines.items() if words.encode() in line]
 
 
 def test_a_worker_stays_and_the_order_is_that_of_finishing(tmp_path):

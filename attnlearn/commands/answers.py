@@ -2,8 +2,8 @@
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
+from . import submissions
 from .table import show
 
 FEW = 10  # pairs on the screen
@@ -20,12 +20,8 @@ class Exercise:
 
 def add(commands):
     parser = commands.add_parser("answers", help="the answers as files, and those that are alike")
-    parser.add_argument("submissions", nargs="+", type=Path, help="notebooks, folders, zips")
-    parser.add_argument("--assignment", required=True, metavar="STEM", help="such as 03_masks")
-    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="for DIR/answers")
-    parser.add_argument("--exercises", type=Path, metavar="DIR", help="exercises of your own")
+    submissions.add(parser, out="for DIR/answers")
     parser.add_argument("--compare", action="store_true", help="compare them with copydetect")
-    parser.add_argument("--max-mb", type=float, default=64, help="of one notebook (64)")
     return parser
 
 
@@ -33,14 +29,8 @@ def run(options):
     from ..grading import answers, assignment, bank, release, source
     from ..grading.handed_in import work
 
-    if missing := [path for path in options.submissions if not path.exists()]:
-        print(f"error: {missing[0]}: no such file or folder", file=sys.stderr)
-        return 1
-    try:
-        exercise = source.read(assignment.find(options.assignment, options.exercises))
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    handed_in, limit = submissions.paths(options), submissions.limit(options)
+    exercise = source.read(assignment.find(options.assignment, options.exercises))
     given = bank.given_names(exercise)
     tables = {
         task.id: {"blank": task.blank, "defines": task.defines, "given": given}
@@ -48,7 +38,7 @@ def run(options):
     }
     ready = Exercise(options.assignment, release.exercise_notebook(exercise), tables)
     names = {}
-    for who, key, papers in work.collect(options.submissions, ready, int(options.max_mb * 2**20)):
+    for who, key, papers in work.collect(handed_in, ready, limit):
         own = work.choose(who, key, papers, ready)
         answers.write(options.out, ready, own)
         names[key] = f"{who.name} ({who.id})" if who.id else who.name

@@ -1,6 +1,5 @@
 """`attnlearn classroom`: a workflow that grades on GitHub Classroom."""
 
-import sys
 from pathlib import Path
 
 
@@ -22,17 +21,13 @@ def run(options):
     from ..grading import assignment, notebook
     from ..grading.exports import workflow
 
-    try:
-        assignment.find(options.assignment, options.exercises)
-        given = {"repository": options.repository, "ref": options.ref}
-        if options.repository and not options.ref:
-            given["ref"] = "main"
-        path = options.notebook or f"{options.assignment}.ipynb"
-        text = workflow.text(options.assignment, path, **{k: v for k, v in given.items() if v})
-        target = options.out / workflow.PATH
-        notebook.write(target, text)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    assignment.find(options.assignment, options.exercises)
+    given = {"repository": options.repository, "ref": options.ref}
+    if options.repository and not options.ref:
+        given["ref"] = "main"
+    path = options.notebook or f"{options.assignment}.ipynb"
+    text = workflow.text(options.assignment, path, **{k: v for k, v in given.items() if v})
+    target = options.out / workflow.PATH
+    notebook.write(target, text)
     print(f"{target}: commit it to the template repository, and set the secret ATTNLEARN_SEED.")
     return 0

@@ -1,6 +1,5 @@
 """`attnlearn export`: results in the form of a learning platform."""
 
-import sys
 from pathlib import Path
 
 ROSTERS = ("canvas", "moodle")
@@ -26,13 +25,9 @@ def run(options):
     from ..grading import notebook
     from ..grading.exports import stored
 
-    try:
-        text, remarks, ending = _made(options, stored.results(options.out))
-        target = options.file or options.out / f"{options.to}.{ending}"
-        notebook.write(target, text)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    text, remarks, ending = _made(options, stored.results(options.out))
+    target = options.file or options.out / f"{options.to}.{ending}"
+    notebook.write(target, text)
     for remark in remarks:
         print(remark)
     print(target)

@@ -8,14 +8,12 @@ from functools import partial
 from pathlib import Path
 
 from ..grading.isolation.limits import Limits
+from . import submissions
 
 
 def add(commands):
     parser = commands.add_parser("grade", help="grade submissions, with a secret seed")
-    parser.add_argument("submissions", nargs="+", type=Path, help="notebooks, folders, zips")
-    parser.add_argument("--assignment", required=True, metavar="STEM", help="such as 03_masks")
-    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="for all results")
-    parser.add_argument("--exercises", type=Path, metavar="DIR", help="exercises of your own")
+    submissions.add(parser, out="for all results")
     seed = parser.add_mutually_exclusive_group()
     seed.add_argument("--seed-file", type=Path, metavar="FILE", help="default: OUT/seed.txt")
     seed.add_argument("--seed", metavar="TEXT", help="the secret seed itself")
@@ -29,7 +27,6 @@ def add(commands):
         "--sandbox", choices=["L0", "L1", "L2", "L3"], help="default: the strongest here"
     )
     parser.add_argument("--allow-weak-sandbox", action="store_true", help="grade on trust")
-    parser.add_argument("--max-mb", type=float, default=64, help="of one notebook (64)")
     for limit in fields(Limits):
         name = f"--{limit.name.replace('_', '-')}"
         parser.add_argument(
@@ -42,19 +39,16 @@ def run(options):
     from ..grading import assignment, grade
 
     limits = Limits(**{limit.name: getattr(options, limit.name) for limit in fields(Limits)})
-    level = options.sandbox and int(options.sandbox[1:])
+    paths, limit = submissions.paths(options), submissions.limit(options)
+    if sum(map(bool, _tls(options))) not in (0, 3):
+        raise ValueError("for TLS give all three: --tls-ca, --tls-cert and --tls-key")
     try:
-        _look(options)
-        box = assignment.strong_enough(limits, level, options.allow_weak_sandbox)
+        box = assignment.strong_enough(limits, _level(options), options.allow_weak_sandbox)
         script = assignment.find(options.assignment, options.exercises)
         seed = assignment.read_seed(options.seed, options.seed_file, options.out)
         ready = assignment.prepare(script, seed, box)
-        limit = int(options.max_mb * 2**20)
         with _crew(options, script, ready) as crew:
-            done = grade.grade(ready, options.submissions, options.out, limit=limit, crew=crew)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+            done = grade.grade(ready, paths, options.out, limit=limit, crew=crew)
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
         return 130
@@ -62,12 +56,8 @@ def run(options):
     return int(not done.results or any(r["status"] == "ungraded" for r in done.results))
 
 
-def _look(options):
-    for path in options.submissions:
-        if not path.exists():
-            raise ValueError(f"{path}: no such file or folder")
-    if sum(map(bool, _tls(options))) not in (0, 3):
-        raise ValueError("for TLS give all three: --tls-ca, --tls-cert and --tls-key")
+def _level(options):
+    return options.sandbox and int(options.sandbox[1:])
 
 
 def _tls(options):
@@ -84,7 +74,7 @@ def _crew(options, script, ready):
         script=script.read_text("utf-8"),
         seed=ready.seed,
         limits=ready.sandbox.limits,
-        level=options.sandbox and int(options.sandbox[1:]),
+        level=_level(options),
         weak=options.allow_weak_sandbox,
     )
     security = cluster.security(*_tls(options)) if options.tls_ca else None

@@ -58,7 +58,7 @@ def run(options):
                 return _changes(book, options.changes)
             else:
                 _runs(book)
-    except (ValueError, OSError, sqlite3.Error) as error:
+    except sqlite3.Error as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

@@ -1,6 +1,5 @@
 """`attnlearn gradescope`: an autograder for Gradescope, ready to be uploaded."""
 
-import sys
 from pathlib import Path
 
 
@@ -22,14 +21,10 @@ def run(options):
 
     target = options.out or Path(f"{options.assignment}.zip")
     seed_file = options.seed_file or target.with_suffix(".seed.txt")
-    try:
-        script = assignment.find(options.assignment, options.exercises)
-        if options.seed_file is None and not seed_file.exists():
-            assignment.draw_seed(seed_file)
-        seed = assignment.read_seed(None, seed_file, None)
-        target.write_bytes(bundle.archive(script, seed, options.allow_weak_sandbox))
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    script = assignment.find(options.assignment, options.exercises)
+    if options.seed_file is None and not seed_file.exists():
+        assignment.draw_seed(seed_file)
+    seed = assignment.read_seed(None, seed_file, None)
+    target.write_bytes(bundle.archive(script, seed, options.allow_weak_sandbox))
     print(f"{target}: upload it as the autograder. Keep {seed_file} secret and safe.")
     return 0

@@ -1,6 +1,5 @@
 """`attnlearn release`: the generated notebooks and tables, for authors."""
 
-import sys
 from pathlib import Path
 
 
@@ -16,16 +15,9 @@ def run(options):
     from ..grading import release
 
     if not (options.root / "solutions").is_dir():
-        print(f"error: there is no folder solutions/ in {options.root}", file=sys.stderr)
-        return 1
-    try:
-        if options.check:
-            lines = release.check(options.root, options.stems)
-        else:
-            lines = release.release(options.root, options.stems)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        raise ValueError(f"there is no folder solutions/ in {options.root}")
+    make = release.check if options.check else release.release
+    lines = make(options.root, options.stems)
     for line in lines:
         print(line)
     return int(options.check and bool(lines))

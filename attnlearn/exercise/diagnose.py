@@ -15,7 +15,11 @@ class Diagnosis:
 
     @property
     def title(self):
-        return "Mistake" if self.sure else "Looks like"
+        return title(self.sure)
+
+
+def title(sure):
+    return "Mistake" if sure else "Looks like"
 
 
 def failing(values, table):

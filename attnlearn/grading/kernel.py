@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 from queue import Empty
 
 import zmq
@@ -21,9 +20,10 @@ from jupyter_client.manager import KernelManager
 from nbval.kernel import NbvalKernelspecManager, RunningKernel
 from zmq.utils.monitor import recv_monitor_message
 
+from .isolation import view
 from .isolation.warm import Provisioner
 
-PACKAGE_PARENT = Path(__file__).parents[2]
+PACKAGE_PARENT = view.OURS.parent
 RETRY = 0.01  # seconds until another try, while the kernel begins to listen
 POLL = 0.2  # seconds between two looks at the process
 OUTPUT_MB = 8  # what one cell may print and show

@@ -32,7 +32,7 @@ def load(path):
 def parse(data, path):
     """The same from its bytes; `path` is only named in messages."""
     try:
-        text = _decode(data)
+        text = decode(data)
     except UnicodeDecodeError:
         raise NotebookError(
             f"{path}: this is no text, so no notebook; hand in the .ipynb file"
@@ -142,7 +142,8 @@ def changes(old, new):
     return "" if old["metadata"] == new["metadata"] else "its metadata differ"
 
 
-def _decode(data):
+def decode(data):
+    """Text of a careless program: UTF-8 or UTF-16, with a byte order mark or without."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16")
     return data.decode("utf-8-sig")

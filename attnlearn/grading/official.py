@@ -85,8 +85,7 @@ class OfficialFile(ExerciseFile):
         lean = scratch / "tables"
         notebook.write(lean / "tables.json", notebook.dumps(self._lean_tables()))
         told = {"SEED": self.job.seed, "MODE": "grade", "TABLES": str(lean)}
-        told = {f"ATTNLEARN_{key}": told[key] for key in told}
-        self.fresh = FRESH.format(told=told)
+        self.fresh = FRESH.format(told={f"ATTNLEARN_{key}": told[key] for key in told})
         self.kernel = GradingKernel(
             CURRENT_ENV_KERNEL_NAME,
             cwd=str(scratch),

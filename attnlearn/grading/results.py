@@ -26,32 +26,35 @@ def result(assignment, work, job=None, findings=()):
     about["hashes"]["submission"] = work.hash
     return {
         **about,
-        "student": work.student.name,
-        "student_id": work.student.id,
-        "key": work.key,
-        "file": work.shown,
+        **_whose(work),
         "status": _overall(work, tasks),
         "trouble": work.trouble[:LONGEST],
         "score": round(sum(task["earned"] for task in tasks), 4),
         "max_score": sum(task["points"] for task in tasks),
         "exercises": tasks,
-        "findings": [text[:LONGEST] for text in dict.fromkeys(findings)],
+        "findings": _short(findings),
         "graded": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
 def of_twin(result, work, twin):
     """The result of one who handed in the same bytes as another."""
-    own = [text[:LONGEST] for text in work.findings]
-    about = [text for text in result["findings"] if text not in own]
+    own = _short(work.findings)
+    of_file = [text for text in result["findings"] if text not in own]
+    return {**result, **_whose(twin), "findings": _short([*twin.findings, *of_file])}
+
+
+def _whose(work):
     return {
-        **result,
-        "student": twin.student.name,
-        "student_id": twin.student.id,
-        "key": twin.key,
-        "file": twin.shown,
-        "findings": list(dict.fromkeys([*(text[:LONGEST] for text in twin.findings), *about])),
+        "student": work.student.name,
+        "student_id": work.student.id,
+        "key": work.key,
+        "file": work.shown,
     }
+
+
+def _short(findings):
+    return [text[:LONGEST] for text in dict.fromkeys(findings)]
 
 
 def _head(assignment):

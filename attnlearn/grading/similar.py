@@ -6,8 +6,6 @@ this book, 1 of 216 pairs of right answers that are independent is above LOOK, a
 the 1049 answers that hold one mistake, beside their solution.
 """
 
-import csv
-import io
 import itertools
 import re
 import tempfile
@@ -17,7 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from . import notebook
-from .exports.grades import safe
+from .exports.grades import spreadsheet
 
 RUN = 15
 LOOK = 0.6
@@ -123,20 +121,18 @@ def together(found):
 
 
 def _table(found, names):
-    text = io.StringIO()
-    writer = csv.writer(text)
     shares = ["part of the one in the other", "part of the other in the one"]
     head = ["one", "other", "tasks alike", "task", *shares, "same text", "same but for names"]
-    writer.writerow([*head, "length"])
-    rows = [(likeness, *pair) for likeness in found for pair in likeness.pairs]
     number = together(found)
-    rows.sort(key=lambda row: (-number[row[1:3]], row[1:3]))
-    for likeness, one, other, *shares, same, alike in rows:
+    pairs = [(likeness, *pair) for likeness in found for pair in likeness.pairs]
+    pairs.sort(key=lambda row: (-number[row[1:3]], row[1:3]))
+    rows = []
+    for likeness, one, other, *shares, same, alike in pairs:
         row = [names[one], names[other], number[one, other], likeness.task]
         row += [
             *(f"{share:.2f}" for share in shares),
             "yes" if same else "",
             "yes" if alike else "",
         ]
-        writer.writerow(map(safe, [*row, "short" if likeness.size < SHORT else ""]))
-    return text.getvalue()
+        rows.append([*row, "short" if likeness.size < SHORT else ""])
+    return spreadsheet([*head, "length"], rows)

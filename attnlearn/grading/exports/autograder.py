@@ -11,13 +11,12 @@ import traceback
 from functools import partial
 from pathlib import Path
 
-from .. import assignment, notebook, workers
+from .. import assignment, notebook, results, workers
 from ..handed_in import inbox, students, work
 from ..isolation.limits import Limits
 from . import gradescope
 
 LARGEST = 64 * 2**20
-FAILED = "The grader failed, so this is no grade. Please tell your teacher."
 NOTHING = "No file was handed in: hand in the notebook, an .ipynb file."
 
 
@@ -25,7 +24,7 @@ def run(base):
     target = base / "results" / "results.json"
     for folder in (base / "source", target.parent):
         folder.chmod(0o700)  # not for a student's answers
-    _write(target, {"output": FAILED, "stdout_visibility": "hidden", "tests": []})
+    _write(target, {"output": gradescope.FAILED, "stdout_visibility": "hidden", "tests": []})
     settings = json.loads((base / "source" / "settings.json").read_text("utf-8"))
     box = assignment.strong_enough(Limits(), None, settings["weak"])
     seed = (base / "source" / "seed.txt").read_text("utf-8").strip()
@@ -53,7 +52,7 @@ def _names(base):
 
 
 def _write(path, document):
-    notebook.write(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    notebook.write(path, results.dumps(document))
 
 
 def main(arguments):

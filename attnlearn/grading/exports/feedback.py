@@ -2,6 +2,7 @@
 
 from html import escape
 
+from ...exercise import diagnose
 from ..verdict import short
 
 WORDS = {
@@ -56,9 +57,9 @@ def _task(task, reading):
     parts = [f"<h2>{escape(task['id'])}: {WORDS[task['status']]}, {points}</h2>"]
     parts.append(_list(_case(case) for case in task["cases"]))
     for mistake in task["mistakes"]:
-        sure = "Mistake" if mistake["sure"] else "Looks like"
+        title = diagnose.title(mistake["sure"])
         name, hint = escape(mistake["name"]), escape(mistake["hint"])
-        parts.append(f'<p class="mistake"><b>{sure}: {name}</b><br>{hint}</p>')
+        parts.append(f'<p class="mistake"><b>{title}: {name}</b><br>{hint}</p>')
     parts += [f"<p>{escape(note)}</p>" for note in task["notes"]]
     if reading and task["status"] != "solved":
         parts.append(f"<p>Read: {escape(reading)}</p>")

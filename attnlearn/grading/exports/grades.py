@@ -9,15 +9,23 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def table(results):
     """The results of one assignment as CSV."""
     tasks = [task["id"] for task in results[0]["exercises"]] if results else []
+    head = ["student", "id", "score", "max_score", *tasks, "status", "file", "remarks"]
+    return spreadsheet(head, map(_row, results))
+
+
+def _row(result):
+    remarks = " ".join(filter(None, [result["trouble"], *result["findings"]]))
+    row = [result["student"], result["student_id"], result["score"], result["max_score"]]
+    row += [task["earned"] for task in result["exercises"]]
+    return [*row, result["status"], result["file"], remarks]
+
+
+def spreadsheet(head, rows):
+    """A table as CSV, safe to be opened."""
     text = io.StringIO()
     writer = csv.writer(text)
-    header = ["student", "id", "score", "max_score", *tasks, "status", "file", "remarks"]
-    writer.writerow(header)
-    for result in results:
-        remarks = " ".join(filter(None, [result["trouble"], *result["findings"]]))
-        row = [result["student"], result["student_id"], result["score"], result["max_score"]]
-        row += [task["earned"] for task in result["exercises"]]
-        writer.writerow(map(safe, [*row, result["status"], result["file"], remarks]))
+    writer.writerow(head)
+    writer.writerows(map(safe, row) for row in rows)
     return text.getvalue()
 
 

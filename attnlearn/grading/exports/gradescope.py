@@ -1,16 +1,17 @@
 """Gradescope's results.json: one test for each task, and what to read about it."""
 
-import json
+from ...exercise import diagnose
+from .. import results
 
 STATUS = {True: "passed", False: "failed"}
+FAILED = "The grader failed, so this is no grade. Please tell your teacher."
 
 
 def document(result):
     """What Gradescope shows of one result; hidden cases tell their mistake and no more."""
     shared = {"visibility": "visible", "stdout_visibility": "hidden", "output_format": "text"}
     if result["status"] == "ungraded":
-        words = "The grader failed, so this is no grade. Please tell your teacher."
-        return {**shared, "output": words, "tests": []}
+        return {**shared, "output": FAILED, "tests": []}
     lines = [result["trouble"] and f"Not graded: {result['trouble']}.", *result["findings"]]
     return {
         **shared,
@@ -22,7 +23,7 @@ def document(result):
 
 
 def text(result):
-    return json.dumps(document(result), indent=1, ensure_ascii=False) + "\n"
+    return results.dumps(document(result))
 
 
 def _test(number, task):
@@ -43,6 +44,6 @@ def said(task):
         mark = "right" if case["passed"] else "wrong"
         yield ": ".join(filter(None, [mark, case["name"], case["says"]]))
     for mistake in task["mistakes"]:
-        sure = "Mistake" if mistake["sure"] else "Looks like"
-        yield f"{sure}: {mistake['name']}. {mistake['hint']}"
+        title = diagnose.title(mistake["sure"])
+        yield f"{title}: {mistake['name']}. {mistake['hint']}"
     yield from task["notes"]

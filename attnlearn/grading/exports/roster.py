@@ -4,6 +4,7 @@ import csv
 import io
 import unicodedata
 
+from .. import notebook
 from .stored import ExportError
 
 
@@ -11,7 +12,11 @@ class Roster:
     """A table with a heading; rows keep all that they had."""
 
     def __init__(self, path, needed):
-        text = _decoded(path.read_bytes(), path)
+        try:
+            text = notebook.decode(path.read_bytes())
+        except UnicodeDecodeError:
+            why = "not UTF-8; export it again as CSV in UTF-8"
+            raise ExportError(f"{path}: {why}") from None
         heading = text.splitlines()[0] if text.strip() else ""
         self.delimiter = max(",;\t", key=heading.count)
         rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=self.delimiter)
@@ -62,14 +67,3 @@ def squeezed(name):
 def number(score):
     """Points without a comma for thousands, and with a point before the decimals."""
     return f"{score:.4f}".rstrip("0").rstrip(".")
-
-
-def _decoded(data, path):
-    for encoding in (
-        ("utf-8-sig", "utf-16") if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ("utf-8-sig",)
-    ):
-        try:
-            return data.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    raise ExportError(f"{path}: not UTF-8; export it again as CSV in UTF-8")

@@ -1,10 +1,8 @@
 """What grading again has changed: for each student before and after, and why."""
 
-import csv
-import io
 from dataclasses import dataclass
 
-from ..exports.grades import safe
+from ..exports.grades import spreadsheet
 
 
 @dataclass(frozen=True)
@@ -60,16 +58,14 @@ def _why(before, after):
 def table(changes):
     """changes.csv: one line for each student, all that fell first."""
     tasks = list(dict.fromkeys(task for change in changes for task in change.tasks))
-    text = io.StringIO()
-    writer = csv.writer(text)
     scores = ["before", "after", "change", "max before", "max after", "status before", "status"]
     each = [f"{task} {when}" for task in tasks for when in ("before", "after")]
-    writer.writerow(["student", "id", "why", *scores, *each])
+    rows = []
     for change in changes:
         old, new = change.before, change.after
         row = [new["student"], new["student_id"], ", ".join(change.why)]
         row += [old["score"], new["score"], change.gain, old["max_score"], new["max_score"]]
         row += [old["status"], new["status"]]
         row += [points for task in tasks for points in change.tasks.get(task, ("", ""))]
-        writer.writerow(map(safe, row))
-    return text.getvalue()
+        rows.append(row)
+    return spreadsheet(["student", "id", "why", *scores, *each], rows)

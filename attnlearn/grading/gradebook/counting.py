@@ -1,9 +1,6 @@
 """Which attempt of each student counts: the latest, or the best."""
 
-import csv
-import io
-
-from ..exports.grades import safe
+from ..exports.grades import spreadsheet
 
 POLICIES = ("latest", "best")
 
@@ -38,14 +35,12 @@ def table(book, policy):
         for attempt in chosen
     ]
     tasks = list(dict.fromkeys(task for points in earned for task in points))
-    text = io.StringIO()
-    writer = csv.writer(text)
-    header = ["student", "id", "assignment", "score", "max_score", *tasks]
-    writer.writerow([*header, "status", "file", "run", "graded", "remarks"])
+    head = ["student", "id", "assignment", "score", "max_score", *tasks]
+    rows = []
     for attempt, points in zip(chosen, earned, strict=True):
         old = attempt["exercise"] != newest[attempt["assignment"]]
         names = ("student", "student_id", "assignment", "score", "max_score")
         row = [attempt[name] for name in names] + [points.get(task, "") for task in tasks]
         row += [attempt[name] for name in ("status", "file", "run", "graded")]
-        writer.writerow(map(safe, [*row, "the exercise has changed since" if old else ""]))
-    return text.getvalue()
+        rows.append([*row, "the exercise has changed since" if old else ""])
+    return spreadsheet([*head, "status", "file", "run", "graded", "remarks"], rows)

@@ -1,6 +1,7 @@
 """Landlock: from here on a process and its children open only the files that they are allowed to.
 
-Imports nothing of the package, for `launch.py` runs alone. It needs no privilege. What is handled
+Imports nothing of the package and no neighbour, for `launch.py` runs alone, and the package asks
+for its version, too. It needs no privilege. What is handled
 grows with the kernel's version of Landlock; all that is handled is forbidden unless allowed here.
 """
 

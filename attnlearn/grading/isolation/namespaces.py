@@ -14,8 +14,8 @@ import signal
 import struct
 
 import user
+from linux import LIBC, call, prctl
 
-LIBC = ctypes.CDLL(None, use_errno=True)
 NEW = {"mount": 0x20000, "uts": 1 << 26, "ipc": 1 << 27, "user": 1 << 28, "pid": 1 << 29}
 NEW_NETWORK = 1 << 30
 READ_ONLY, NO_SUID, NO_DEVICES, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 1 << 12, 1 << 14, 1 << 18
@@ -45,15 +45,15 @@ def enter(root, show, hide, meeting, scratch, disk_mb):
     child = os.fork()
     if child:
         _mirror(child)
-    _call(LIBC.prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0), "prctl")
+    prctl(DEATH_SIGNAL, signal.SIGKILL)
     _mount("proc", f"{root}/proc", "proc", NO_SUID | NO_DEVICES)
     with contextlib.suppress(OSError), open(f"{root}/proc/sys/user/max_user_namespaces", "w") as f:
         f.write("0")  # no namespaces inside: they come with capabilities of their own
     _attributes(f"{root}/proc", READ_ONLY, 0)
     os.chdir(root)
     number = PIVOT_ROOT[platform.machine()]
-    _call(LIBC.syscall(number, b".", b"."), "pivot_root")
-    _call(LIBC.umount2(b".", DETACH), "umount")  # the old root lies on top of the new one
+    call(LIBC.syscall(number, b".", b"."), "pivot_root")
+    call(LIBC.umount2(b".", DETACH), "umount")  # the old root lies on top of the new one
     _attributes("/", READ_ONLY, 0)
     os.chdir(here)
     if privileged:
@@ -66,7 +66,7 @@ def _new_namespaces(privileged):
     flags = sum(NEW.values()) | NEW_NETWORK
     if not privileged:
         uid, gid = os.getuid(), os.getgid()
-        _call(LIBC.unshare(flags), "unshare")
+        call(LIBC.unshare(flags), "unshare")
         _write("self", "setgroups", "deny")
         _write("self", "uid_map", f"{NOBODY} {uid} 1")
         _write("self", "gid_map", f"{NOBODY} {gid} 1")
@@ -79,7 +79,7 @@ def _new_namespaces(privileged):
         for name in ("uid_map", "gid_map"):
             _write(own, name, f"0 0 1\n{NOBODY} {NOBODY} 1\n")
         os._exit(0)
-    _call(LIBC.unshare(flags), "unshare")
+    call(LIBC.unshare(flags), "unshare")
     os.close(go)
     if os.waitpid(outside, 0)[1]:
         raise OSError("uid_map: refused")
@@ -138,21 +138,15 @@ def _mirror(child):
 def _mount(source, target, kind, flags, options=None):
     texts = [text and os.fsencode(text) for text in (source, target, kind, options)]
     flags = ctypes.c_ulong(flags)
-    _call(LIBC.mount(*texts[:3], flags, texts[3]), f"mount {target}")
+    call(LIBC.mount(*texts[:3], flags, texts[3]), f"mount {target}")
 
 
 def _attributes(path, flags, how):
     wanted = struct.pack("QQQQ", flags, 0, 0, 0)
     done = LIBC.syscall(MOUNT_SETATTR, -100, os.fsencode(path), how, wanted, len(wanted))
-    _call(done, f"mount_setattr {path}")
+    call(done, f"mount_setattr {path}")
 
 
 def _write(process, name, text):
     with open(f"/proc/{process}/{name}", "w") as file:
         file.write(text)
-
-
-def _call(result, what):
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")

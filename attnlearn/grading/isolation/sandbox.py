@@ -11,7 +11,6 @@ import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from ..kernel import PACKAGE_PARENT
 from . import landlock, probe, view
 from .limits import Limits
 
@@ -80,7 +79,7 @@ class Sandbox:
         passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         own = dict.fromkeys(("HOME", "TMPDIR", "IPYTHONDIR", "MPLCONFIGDIR"), str(scratch))
         fixed = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
-        return {**passed, **own, **fixed, "PYTHONPATH": str(PACKAGE_PARENT), **variables}
+        return {**passed, **own, **fixed, "PYTHONPATH": str(view.OURS.parent), **variables}
 
     def record(self):
         """For results: what this run promised, and what it did not."""

@@ -6,13 +6,12 @@ is allowed: libraries differ too much. It is short, and holds what other means l
 
 import ctypes
 import errno
-import os
 import platform
 import struct
-import sys
 
-LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-NO_NEW_PRIVILEGES, SET_SECCOMP, FILTER = 38, 22, 2  # of prctl
+from linux import LIBC, NO_NEW_PRIVILEGES, call, prctl
+
+SET_SECCOMP, FILTER = 22, 2  # of prctl
 LOAD, EQUAL, AT_LEAST, ANY_OF, AND, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 ALLOW, KILL, FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16  # where they lie in `struct seccomp_data`
@@ -108,8 +107,8 @@ def refuse(calls, quiet):
     program = _program(code, column, calls, quiet)
     array = ctypes.create_string_buffer(b"".join(program))
     head = struct.pack("HxxxxxxP", len(program), ctypes.addressof(array))
-    _call(LIBC.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0), "prctl")
-    _call(LIBC.prctl(SET_SECCOMP, FILTER, head, 0, 0), "seccomp")
+    prctl(NO_NEW_PRIVILEGES, 1)
+    call(LIBC.prctl(SET_SECCOMP, FILTER, head, 0, 0), "seccomp")
 
 
 def _program(code, column, calls, quiet):
@@ -145,9 +144,3 @@ def _argument(n):
 
 def _step(what, value, if_true=0, if_false=0):
     return struct.pack("HBBI", what, if_true, if_false, value)
-
-
-def _call(result, what):
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,5 +1,6 @@
 """What students' code may read: Python, its packages, and this package without its grading part."""
 
+import functools
 import os
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ def hidden():
     return [f"{path}/grading" for path in (OURS, *(f"{p}/attnlearn" for p in _packages()))]
 
 
+@functools.cache
 def allowed():
     """The same for rules that only allow: (paths to read, folders of which names are listed)."""
     read, listed = [*HARDWARE], []

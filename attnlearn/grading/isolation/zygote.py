@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NEIGHBOURS = ("launch", "namespaces", "landlock", "seccomp", "user")  # all that confines
+NEIGHBOURS = ("launch", "linux", "namespaces", "landlock", "seccomp", "user")  # all that confines
 PACKAGES = (
     "ipykernel.kernelapp",  # and what a kernel imports later, while it starts
     "ipykernel.debugger",
