@@ -1,5 +1,6 @@
-"""`attnlearn classroom`: a workflow that grades on GitHub Classroom."""
+"""`attnlearn classroom`: a workflow that grades on GitHub."""
 
+import re
 from pathlib import Path
 
 
@@ -11,9 +12,9 @@ def add(commands):
     parser.add_argument("--out", type=Path, default=Path(), metavar="DIR", help=about)
     about = "where its notebook lies there; default: STEM.ipynb"
     parser.add_argument("--notebook", metavar="PATH", help=about)
-    about = "the repository with your own exercises, such as owner/name"
+    about = "the private repository with your own exercises, such as owner/name"
     parser.add_argument("--repository", metavar="NAME", help=about)
-    parser.add_argument("--ref", help="its tag or branch; default: this version's tag, or main")
+    parser.add_argument("--ref", default="main", help="its tag or branch (main)")
     return parser
 
 
@@ -21,13 +22,19 @@ def run(options):
     from ..grading import assignment, notebook
     from ..grading.exports import workflow
 
-    assignment.find(options.assignment, options.exercises)
-    given = {"repository": options.repository, "ref": options.ref}
-    if options.repository and not options.ref:
-        given["ref"] = "main"
-    path = options.notebook or f"{options.assignment}.ipynb"
-    text = workflow.text(options.assignment, path, **{k: v for k, v in given.items() if v})
+    if bool(options.exercises) != bool(options.repository):
+        raise ValueError("exercises of your own need both: --exercises and --repository")
+    script = assignment.find(options.assignment, options.exercises)
+    torch = re.search(r"^\s*(?:import|from) torch\b", script.read_text("utf-8"), re.M)
+    text = workflow.text(
+        options.assignment,
+        options.notebook or f"{options.assignment}.ipynb",
+        ("grade", "torch") if torch else ("grade",),
+        options.repository and (options.repository, options.ref),
+    )
     target = options.out / workflow.PATH
     notebook.write(target, text)
-    print(f"{target}: commit it to the template repository, and set the secret ATTNLEARN_SEED.")
+    needed = "secrets ATTNLEARN_SEED and ATTNLEARN_TOKEN"
+    needed = needed if options.repository else "secret ATTNLEARN_SEED"
+    print(f"{target}: commit it to the template repository, and set the {needed}.")
     return 0

@@ -1,5 +1,6 @@
 """`attnlearn export`: results in the form of a learning platform."""
 
+import os
 from pathlib import Path
 
 ROSTERS = ("canvas", "moodle")
@@ -11,12 +12,12 @@ def add(commands):
     parser.add_argument("out", type=Path, metavar="OUT", help="the folder of `grade --out`")
     forms = [*ROSTERS, "junit", *SINGLE]
     parser.add_argument("--to", required=True, choices=forms)
-    about = "the list of students: Canvas's exported grades, Moodle's grading worksheet"
+    about = "what the platform exports: Canvas's grades, Moodle's grading worksheet or participants"
     parser.add_argument("--roster", type=Path, metavar="FILE", help=about)
     about = 'the assignment\'s heading in Canvas, such as "Masks (1234)"'
     parser.add_argument("--column", metavar="NAME", help=about)
     parser.add_argument("--student", metavar="KEY", help="one result, for gradescope, classroom")
-    about = "where to write; default: OUT/FORM.csv, .xml or .json"
+    about = "where to write; default: OUT/FORM.csv, .xml or .json, in a job on GitHub its outputs"
     parser.add_argument("--file", type=Path, metavar="FILE", help=about)
     return parser
 
@@ -25,7 +26,10 @@ def run(options):
     from ..grading import notebook
     from ..grading.exports import stored
 
-    text, remarks, ending = _made(options, stored.results(options.out))
+    results = stored.results(options.out)
+    if options.to == "classroom" and not options.file and "GITHUB_OUTPUT" in os.environ:
+        return _tell_github(_one(options, results))
+    text, remarks, ending = _made(options, results)
     target = options.file or options.out / f"{options.to}.{ending}"
     notebook.write(target, text)
     for remark in remarks:
@@ -34,7 +38,15 @@ def run(options):
     return 0
 
 
+def _tell_github(result):
+    from ..grading.exports import classroom
+
+    classroom.append(result, os.environ["GITHUB_OUTPUT"], os.environ.get("GITHUB_STEP_SUMMARY"))
+    return 0
+
+
 def _made(options, results):
+    """(text, remarks, ending of its file)."""
     from ..grading.exports import canvas, classroom, gradescope, junit, moodle
 
     if options.to in ROSTERS and options.roster is None:
@@ -48,7 +60,7 @@ def _made(options, results):
     one = _one(options, results)
     if options.to == "gradescope":
         return gradescope.text(one), [], "json"
-    return classroom.output(one), [], "txt"
+    return classroom.line(one), [], "txt"
 
 
 def _one(options, results):

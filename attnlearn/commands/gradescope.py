@@ -25,6 +25,8 @@ def run(options):
     if options.seed_file is None and not seed_file.exists():
         assignment.draw_seed(seed_file)
     seed = assignment.read_seed(None, seed_file, None)
-    target.write_bytes(bundle.archive(script, seed, options.allow_weak_sandbox))
+    data = bundle.archive(script, seed, options.allow_weak_sandbox)
+    target.touch(0o600)  # it holds the seed
+    target.write_bytes(data)
     print(f"{target}: upload it as the autograder. Keep {seed_file} secret and safe.")
     return 0

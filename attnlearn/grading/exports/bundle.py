@@ -3,10 +3,15 @@
 import io
 import json
 import re
+import shlex
 import zipfile
 from importlib import metadata
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from ..kernel import PACKAGE_PARENT
+from . import gradescope
 
 SETUP = """\
 #!/usr/bin/env bash
@@ -23,41 +28,51 @@ mkdir -p "$base/package"
 cp -r "$base/source/attnlearn" "$base/package/"
 chmod 700 "$base/source"
 """
-RUN = """\
+RUN = f"""\
 #!/usr/bin/env bash
-# Runs for each submission, as root. Answers run as another user, who can't read the exercise.
-base="${AUTOGRADER:-/autograder}"
-cd "$base"
-PYTHONPATH="$base/package" exec "${PYTHON:-$base/venv/bin/python}" \\
+# Runs for each submission, as root. Answers run as another user, who can't read these folders.
+base="${{AUTOGRADER:-/autograder}}"
+cd "$base" && mkdir -p results && chmod 700 source submission results
+# What stands where Python does not start, or is killed:
+printf '%s\\n' {shlex.quote(json.dumps(gradescope.failed("The grader did not come to its end")))} \\
+    > results/results.json
+PYTHONPATH="$base/package" exec "${{PYTHON:-$base/venv/bin/python}}" -P \\
     -m attnlearn.grading.exports.autograder "$base"
 """
 NEEDED = ("nbval", "nbclient", "nbformat", "ipykernel", "pytest", "tqdm", "numpy")
 OPTIONAL = ("torch", "matplotlib")  # where the exercise imports them
+CONTAINER = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "extra": ""}
+WHEN = (1980, 1, 1, 0, 0, 0)  # the same files make the same zip
 
 
 def archive(script, seed, weak):
     """The bytes of the zip."""
     text = script.read_text("utf-8")
-    settings = {"stem": script.stem, "weak": weak}
     files = {
         "setup.sh": SETUP,
         "run_autograder": RUN,
         "requirements.txt": requirements(text),
         f"{script.stem}.py": text,
         "seed.txt": f"{seed}\n",
-        "settings.json": json.dumps(settings) + "\n",
+        "settings.json": json.dumps({"stem": script.stem, "weak": weak}) + "\n",
     }
     data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as zip:
-        for name, content in files.items():
-            about = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            about.compress_type = zipfile.ZIP_DEFLATED
-            about.external_attr = (0o755 if "." not in name or name == "setup.sh" else 0o644) << 16
-            zip.writestr(about, content)
-        for path in sorted((PACKAGE_PARENT / "attnlearn").rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                zip.write(path, path.relative_to(PACKAGE_PARENT).as_posix())
+    with zipfile.ZipFile(data, "w") as zip:
+        for name, content in {**files, **dict(_package())}.items():
+            about = zipfile.ZipInfo(name, WHEN)
+            about.external_attr = (0o755 if content[:2] in ("#!", b"#!") else 0o644) << 16
+            zip.writestr(about, content, zipfile.ZIP_DEFLATED)
     return data.getvalue()
+
+
+def _package():
+    """{place in the zip: bytes} of our own source."""
+    for path in sorted((PACKAGE_PARENT / "attnlearn").rglob("*")):
+        place = path.relative_to(PACKAGE_PARENT)
+        if path.is_file() and not any(
+            part.startswith((".", "__pycache__")) for part in place.parts
+        ):
+            yield place.as_posix(), path.read_bytes()
 
 
 def requirements(script):
@@ -65,19 +80,18 @@ def requirements(script):
     imported = set(re.findall(r"^\s*(?:import|from) (\w+)", script, re.M))
     waiting, found = [*NEEDED, *(name for name in OPTIONAL if name in imported)], {}
     while waiting:
-        name = waiting.pop()
-        key = re.sub(r"[-_.]+", "-", name).lower()
+        key = canonicalize_name(waiting.pop())
         try:
-            about = metadata.distribution(name)
-        except metadata.PackageNotFoundError:  # for another platform
+            about = metadata.distribution(key)
+        except metadata.PackageNotFoundError:  # only containers need it: pip chooses the version
             continue
         if key not in found:
             found[key] = f"{about.metadata['Name']}=={about.version.partition('+')[0]}"
-            waiting += filter(None, map(_always, about.requires or []))
+            waiting += _needed_by(about)
     return "".join(f"{line}\n" for _, line in sorted(found.items()))
 
 
-def _always(requirement):
-    """The name in a requirement that is not one of an extra."""
-    name, _, condition = requirement.partition(";")
-    return None if "extra" in condition else re.match(r"[\w.-]+", name)[0]
+def _needed_by(about):
+    for needed in map(Requirement, about.requires or ()):
+        if needed.marker is None or needed.marker.evaluate(CONTAINER):
+            yield needed.name

@@ -1,10 +1,13 @@
 """What a student gets back: one plain page, with every word from outside escaped."""
 
+import re
 from html import escape
+from pathlib import Path
 
 from ...exercise import diagnose
 from ..verdict import short
 
+STYLE = Path(__file__).with_suffix(".css").read_text("utf-8")
 WORDS = {
     "solved": "solved",
     "partly": "partly solved",
@@ -16,61 +19,105 @@ WORDS = {
     "unreadable": "not read",
     "ungraded": "not graded yet",
 }
-STYLE = """\
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 44rem; margin: 2rem auto; padding: 0 1rem }
-:root { color-scheme: light dark }
-h2 { margin-top: 2.5rem; border-top: 1px solid; padding-top: 0.8rem }
-li { margin: 0.3rem 0; overflow-wrap: anywhere }
-.mistake { border-left: 3px solid; padding-left: 0.8rem }
-"""
+COLOURS = {"solved": "good", "partly": "middle", "ungraded": "middle"}
+HIDDEN = (
+    "Hidden cases run only at grading. What they try is not told, so that answers are right for "
+    "all inputs and not for these; a mistake that they show is named."
+)
 
 
 def page(result, assignment):
     """The feedback of one student as HTML."""
-    title = f"{assignment.title}: {result['student']}"
-    body = [f"<h1>{escape(assignment.title)}</h1>", _summary(result)]
+    tasks = result["exercises"]
+    body = [_summary(result, assignment.title)]
     if result["trouble"]:
-        body.append(f"<p>This file could not be graded: {escape(result['trouble'])}.</p>")
+        trouble = escape(result["trouble"])
+        body.append(f'<p class="mistake">This file could not be graded: {trouble}.</p>')
     else:
-        body += [
-            _task(task, assignment.reading.get(task["id"], "")) for task in result["exercises"]
-        ]
+        body.append(_table(tasks))
+        body += [_task(task, assignment.reading.get(task["id"], "")) for task in tasks]
     if result["findings"]:
-        body += ["<h2>Remarks</h2>", _list(map(escape, result["findings"]))]
+        remarks = "\n".join(f"<p>{escape(finding)}</p>" for finding in result["findings"])
+        body.append(f"<section>\n<h2>Remarks</h2>\n{remarks}\n</section>")
+    if not result["trouble"] and any(case["hidden"] for task in tasks for case in task["cases"]):
+        body.append(f"<footer>{HIDDEN}</footer>")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(body)
-        + "\n</body>\n</html>\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(assignment.title)}: {escape(result['student'])}</title>\n"
+        f"<style>\n{STYLE}</style>\n</head>\n<body>\n" + "\n".join(body) + "\n</body>\n</html>\n"
     )
 
 
-def _summary(result):
-    score = f"{short(result['score'])} of {short(result['max_score'])} points"
-    file = f" for <code>{escape(result['file'])}</code>" if result["file"] else ""
-    return f"<p>{escape(result['student'])}: <b>{score}</b>{file}.</p>"
+def _summary(result, title):
+    graded = result["status"] != "ungraded"
+    score = _points(result["score"], result["max_score"]) if graded else WORDS["ungraded"]
+    file = f" <code>{escape(result['file'])}</code>" if result["file"] else ""
+    share = f'max="{result["max_score"]:g}" value="{result["score"]:g}"'
+    bar = f'\n<progress {share} aria-label="{score}"></progress>' if graded else ""
+    return (
+        f"<header>\n<h1>{escape(title)}</h1>\n<p><bdi>{escape(result['student'])}</bdi>{file}</p>\n"
+        f'<p class="score">{score}</p>{bar}\n</header>'
+    )
+
+
+def _table(tasks):
+    """All tasks at a glance."""
+    rows = ["<tr><th>task</th><th>answer</th><th>points</th></tr>"]
+    for task in tasks:
+        id, points = escape(task["id"]), f"{short(task['earned'])} of {short(task['points'])}"
+        rows.append(
+            f'<tr><td><a href="#{id}">{id}</a></td><td>{_status(task)}</td><td>{points}</td></tr>'
+        )
+    return "<table>\n" + "\n".join(rows) + "\n</table>"
 
 
 def _task(task, reading):
-    points = f"{short(task['earned'])} of {short(task['points'])} points"
-    parts = [f"<h2>{escape(task['id'])}: {WORDS[task['status']]}, {points}</h2>"]
-    parts.append(_list(_case(case) for case in task["cases"]))
+    points = _points(task["earned"], task["points"])
+    id = escape(task["id"])
+    parts = [f"<h2>{id}: {_status(task)} <small>{points}</small></h2>"]
     for mistake in task["mistakes"]:
         title = diagnose.title(mistake["sure"])
         name, hint = escape(mistake["name"]), escape(mistake["hint"])
         parts.append(f'<p class="mistake"><b>{title}: {name}</b><br>{hint}</p>')
     parts += [f"<p>{escape(note)}</p>" for note in task["notes"]]
+    parts.append(_cases(task["cases"]))
     if reading and task["status"] != "solved":
-        parts.append(f"<p>Read: {escape(reading)}</p>")
-    return "\n".join(parts)
+        parts.append(f"<p>Read: {_linked(reading)}</p>")
+    return f'<section id="{id}">\n' + "\n".join(parts) + "\n</section>"
 
 
-def _case(case):
-    mark = "✓ right" if case["passed"] else "✗ wrong"
-    says = f"<br>{escape(case['says'])}" if case["says"] else ""
-    return f"{mark}: {escape(case['name'])}{says}"
+def _cases(cases):
+    """Each visible case, and how many of the hidden ones are right."""
+    lines = [_line(case) for case in cases if not case["hidden"]]
+    if hidden := [case["passed"] for case in cases if case["hidden"]]:
+        right = f"hidden cases: {sum(hidden)} of {len(hidden)} right"
+        lines.append(f"<li>{_mark(all(hidden))}{right}</li>")
+    listed = "<ul>\n" + "\n".join(lines) + "\n</ul>"
+    if all(case["passed"] for case in cases):
+        return f"<details>\n<summary>All cases are right.</summary>\n{listed}\n</details>"
+    return listed
 
 
-def _list(items):
-    return "<ul>\n" + "\n".join(f"<li>{item}</li>" for item in items) + "\n</ul>"
+def _line(case):
+    word = "right" if case["passed"] else "wrong"
+    says = f'<span class="says">{escape(case["says"])}</span>' if case["says"] else ""
+    return f"<li>{_mark(case['passed'])}{word}: {escape(case['name'])}{says}</li>"
+
+
+def _mark(right):
+    return '<b class="good">✓</b>' if right else '<b class="bad">✗</b>'
+
+
+def _status(task):
+    colour = COLOURS.get(task["status"], "bad")
+    return f'<span class="{colour}">{WORDS[task["status"]]}</span>'
+
+
+def _points(earned, points):
+    return f"{short(earned)} of {short(points)} points"
+
+
+def _linked(text):
+    """Plain text, with its addresses as links."""
+    return re.sub(r"https?://[^\s<>()]+[^\s<>().,;]", r'<a href="\g<0>">\g<0></a>', escape(text))

@@ -4,22 +4,32 @@ from ...exercise import diagnose
 from .. import results
 
 STATUS = {True: "passed", False: "failed"}
+SHARED = {"output_format": "text", "visibility": "visible", "stdout_visibility": "hidden"}
 FAILED = "The grader failed, so this is no grade. Please tell your teacher."
 
 
 def document(result):
     """What Gradescope shows of one result; hidden cases tell their mistake and no more."""
-    shared = {"visibility": "visible", "stdout_visibility": "hidden", "output_format": "text"}
     if result["status"] == "ungraded":
-        return {**shared, "output": FAILED, "tests": []}
+        return failed(" ".join(result["findings"]))
     lines = [result["trouble"] and f"Not graded: {result['trouble']}.", *result["findings"]]
     return {
-        **shared,
+        **SHARED,
         "score": result["score"],
         "output": "\n".join(filter(None, lines)),
         "tests": [_test(n, task) for n, task in enumerate(result["exercises"], 1)],
-        "extra_data": {"hashes": result["hashes"], "sandbox": result["sandbox"]["level"]},
+        "extra_data": {
+            "student": result["student"],
+            "hashes": result["hashes"],
+            "sandbox": result["sandbox"]["level"],
+        },
     }
+
+
+def failed(why):
+    """No score, which Gradescope takes as a failure; the reason is for teachers' eyes."""
+    told = {"name": "The grader failed", "status": "failed", "output": why}
+    return {**SHARED, "output": FAILED, "tests": [{**told, "visibility": "hidden"}]}
 
 
 def text(result):

@@ -10,9 +10,8 @@ def xml(results):
     root = ElementTree.Element("testsuites", name="attnlearn")
     for result in results:
         suite = _child(root, "testsuite", name=result["student"])
-        about = {"score": result["score"], "max_score": result["max_score"]}
         properties = _child(suite, "properties")
-        for name, value in about.items():
+        for name, value in _points(result):
             _child(properties, "property", name=name, value=f"{value:g}")
         counts = [
             _case(suite, result, task, case)
@@ -24,6 +23,15 @@ def xml(results):
         suite.set("errors", str(counts.count("error")))
     ElementTree.indent(root)
     return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
+
+
+def _points(result):
+    """No number where there is no grade."""
+    if result["status"] != "ungraded":
+        yield "earned", result["score"]
+        yield from ((f"{task['id']} earned", task["earned"]) for task in result["exercises"])
+    yield "points", result["max_score"]
+    yield from ((f"{task['id']} points", task["points"]) for task in result["exercises"])
 
 
 def _case(suite, result, task, case):

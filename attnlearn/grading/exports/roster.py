@@ -9,24 +9,41 @@ from .stored import ExportError
 
 
 class Roster:
-    """A table with a heading; rows keep all that they had."""
+    """A table with a heading; rows keep all that they had.
 
-    def __init__(self, path, needed):
+    It has to have all columns of one of the `needed` tuples.
+    """
+
+    def __init__(self, path, *needed):
         try:
             text = notebook.decode(path.read_bytes())
         except UnicodeDecodeError:
             why = "not UTF-8; export it again as CSV in UTF-8"
             raise ExportError(f"{path}: {why}") from None
-        heading = text.splitlines()[0] if text.strip() else ""
-        self.delimiter = max(",;\t", key=heading.count)
-        rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=self.delimiter)
-        self.columns = list(rows.fieldnames or [])
-        self.rows = list(rows)
-        if missing := [name for name in needed if name not in self.columns]:
-            raise ExportError(f"{path}: no column {missing[0]!r}; there are {self.columns}")
+        headings = {mark: _heading(text, mark) for mark in ",;\t"}
+        fitting = [
+            mark
+            for mark, heading in headings.items()
+            if any(set(names) <= set(heading) for names in needed)
+        ]
+        if not fitting:
+            wanted = ", or ".join(" and ".join(map(repr, names)) for names in needed)
+            there = max(headings.values(), key=len)
+            raise ExportError(f"{path}: no column {wanted} (in English); there are {there}")
+        self.delimiter = fitting[0]
+        rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=self.delimiter, restval="")
+        self.columns, self.rows = list(rows.fieldnames), []
+        for row in rows:
+            if None in row:
+                raise ExportError(f"{path}, line {rows.line_num}: more cells than the heading has")
+            self.rows.append(row)
 
     def text(self):
-        """The table, in the form in which it came."""
+        """The table, in the form in which it came.
+
+        Names stay as they are, even where a spreadsheet would read them as formulas: the platform
+        finds its students by them.
+        """
         out = io.StringIO()
         options = {"delimiter": self.delimiter, "extrasaction": "ignore"}
         writer = csv.DictWriter(out, self.columns, **options)
@@ -35,35 +52,53 @@ class Roster:
         return out.getvalue()
 
 
-def matched(rows, results, ids, names):
+def matched(rows, results, names, ids=None):
     """([(row, result)], remarks): by the platform's number, else by a name that only one has.
 
-    `ids(row)` and `names(row)` are what a row may be called; nothing is guessed.
+    `names(row)` and `ids(row)` are what a row may be called; nothing is guessed.
     """
-    pairs, remarks, taken = [], [], set()
+    claims, remarks = {}, []
     for result in results:
-        found = [row for row in rows if result["student_id"] and result["student_id"] in ids(row)]
-        if not found and not result["student_id"]:
-            wanted = squeezed(result["student"])
-            found = [row for row in rows if wanted in map(squeezed, names(row))]
-        if len(found) != 1 or id(found[0]) in taken:
-            why = "not in the roster" if not found else "more than one in the roster"
-            why = "a second result for one row" if len(found) == 1 else why
-            remarks.append(f"{result['student']} ({result['file']}): {why}; left out")
-            continue
-        taken.add(id(found[0]))
-        if result["status"] == "ungraded":
-            remarks.append(f"{result['student']}: not graded yet; left empty")
-            continue
-        pairs.append((found[0], result))
+        found = _called(rows, result, names, ids)
+        if len(found) == 1:
+            claims.setdefault(id(found[0]), (found[0], []))[1].append(result)
+        else:
+            why = "more than one in the roster" if found else "not in the roster"
+            remarks.append(f"{_who(result)}: {why}; left out")
+    pairs = []
+    for row, own in claims.values():
+        if len(own) > 1:
+            remarks += [f"{_who(r)}: {len(own)} results for one student; left out" for r in own]
+        elif own[0]["status"] == "ungraded":
+            remarks.append(f"{_who(own[0])}: not graded yet; left as it was")
+        else:
+            pairs.append((row, own[0]))
+    if without := len(rows) - len(claims):
+        remarks.append(f"in the roster without a result, left as they were: {without}")
     return pairs, remarks
+
+
+def _called(rows, result, names, ids):
+    if ids and result["student_id"]:
+        return [row for row in rows if result["student_id"] == ids(row)]
+    wanted = squeezed(result["student"])
+    return [row for row in rows if wanted and wanted in map(squeezed, names(row))]
+
+
+def _who(result):
+    return f"{result['student']} ({result['file']})"
 
 
 def squeezed(name):
     """A name as platforms put it into file names: letters and digits, all small."""
-    return "".join(c for c in unicodedata.normalize("NFC", name).casefold() if c.isalnum())
+    name = unicodedata.normalize("NFC", name).casefold()
+    return "".join(c for c in name if c.isalnum() or unicodedata.category(c)[0] == "M")
 
 
 def number(score):
     """Points without a comma for thousands, and with a point before the decimals."""
     return f"{score:.4f}".rstrip("0").rstrip(".")
+
+
+def _heading(text, delimiter):
+    return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
