@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+import weakref
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from data.running import running
 
 from attnlearn.commands import grade as command
 from attnlearn.grading import assignment, grade, notebook, progress, run, source, workers
+from attnlearn.grading import results as stored
 from attnlearn.grading.isolation import sandbox
+from attnlearn.grading.isolation.limits import Limits
 
 pytestmark = [
     pytest.mark.xdist_group(__name__),  # what its tests share is made once
@@ -49,6 +52,8 @@ def work_of(folder, piece):
     if piece.does == "dies" or (piece.does == "dies once" and tries.read_text() == "x"):
         subprocess.Popen([sys.executable, "-c", SLEEPER], start_new_session=True)
         os.kill(os.getpid(), signal.SIGKILL)
+    if piece.does == "hangs":
+        subprocess.run([sys.executable, "-c", SLEEPER])
     if piece.does == "slow":
         time.sleep(1)
     return {"key": piece.key, "by": os.getpid()}
@@ -97,6 +102,32 @@ def test_two_deaths_mean_no_grade_for_one_and_leave_nothing_behind(tmp_path):
     assert not running(SLEEPER)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+def test_a_worker_whose_parent_is_killed_ends_and_leaves_nothing(tmp_path):
+    code = f"""if True:
+        from functools import partial
+        from pathlib import Path
+        from test_grade_workers import Piece, fragile, workers
+        worker = workers.Worker(partial(fragile, Path({str(tmp_path)!r})))
+        worker.ask(workers.run.grade_one, Piece("a", "hangs"))
+        print(worker.folder.name, flush=True)
+        worker.answer()
+    """
+    words, env = [sys.executable, "-c", code], workers.environment()
+    parent = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env)
+    folder = parent.stdout.readline().strip()
+    end = time.monotonic() + 60
+    while not running(SLEEPER) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert running(SLEEPER)
+    parent.kill()
+    parent.communicate()
+    while Path(folder).exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not Path(folder).exists()
+    assert not running(SLEEPER)
+
+
 def test_what_is_handed_out_is_read_when_its_turn_comes(tmp_path):
     read = []
 
@@ -139,10 +170,17 @@ class Pretended:
     ready: object
     statuses: list = field(default_factory=list)  # of the next results; then "graded"
     seen: list = field(default_factory=list)
+    held: list = field(default_factory=list)
+    most: int = 0  # works in memory at once
+
+    def places(self, assignment):
+        return [stored.place(assignment.sandbox)]
 
     def results(self, works):
         for work in works:
             self.seen.append(work.key)
+            self.held = [ref for ref in [*self.held, weakref.ref(work)] if ref()]
+            self.most = max(self.most, len(self.held))
             status = self.statuses.pop(0) if self.statuses else "graded"
             result = run.no_grade(self.ready, work, "pretended")
             yield work, {**result, "status": status, "score": 1.0}
@@ -185,14 +223,56 @@ def test_no_grade_is_not_shared(exercise, ready, tmp_path):
     assert (got["ana"]["status"], got["bob"]["status"]) == ("ungraded", "graded")
 
 
+def test_no_class_is_held_in_memory(exercise, ready, tmp_path):
+    for number in range(6):
+        inbox(exercise, tmp_path / "in", [f"s{number}"], f"{GOOD_1}# {number}\n")
+    inbox(exercise, tmp_path / "in", [f"twin{number}" for number in range(4)], TOP_LEFT)
+    crew = Pretended(ready, ["ungraded"] * 11)
+    grade.grade(ready, [tmp_path / "in"], tmp_path / "out", limit=10**6, crew=crew)
+    assert len(crew.seen) == 10
+    assert crew.most <= 2
+
+
+def test_what_an_earlier_run_found_holds_for_the_same_bytes_and_conditions(
+    exercise, ready, tmp_path
+):
+    def graded(assignment, names):
+        crew, folder = Pretended(assignment), inbox(exercise, tmp_path / "in", names)
+        grade.grade(assignment, [folder], tmp_path / "out", limit=10**6, crew=crew)
+        return crew.seen
+
+    assert graded(ready, ["ana"]) == ["ana"]
+    assert graded(ready, ["bob"]) == []
+    assert written(tmp_path / "out")["bob"]["student"] == "bob"
+    patient = replace(ready, sandbox=sandbox.Sandbox(Limits(case_seconds=99)))
+    assert graded(patient, ["ana"]) == ["ana"]
+    assert graded(replace(patient, seed="another"), []) == ["ana"]
+
+
+def test_the_number_of_workers_changes_no_verdict(exercise, ready, tmp_path):
+    for name, answer in (("a", GOOD_1), ("b", TOP_LEFT), ("c", "import os\nos._exit(3)\n")):
+        inbox(exercise, tmp_path / "in", [name], answer)
+    got = []
+    for jobs in (1, 4):
+        with workers.Crew(partial(workers.ready, ready), jobs) as crew:
+            done = grade.grade(
+                ready, [tmp_path / "in"], tmp_path / str(jobs), limit=10**6, crew=crew
+            )
+        got.append([{**result, "graded": ""} for result in done.results])
+    assert got[0] == got[1]
+    assert [result["score"] for result in got[0]][:2] == [6, 2.8]
+    tables = [(tmp_path / jobs / "grades.csv").read_text() for jobs in "14"]
+    assert tables[0] == tables[1]
+
+
 def test_lines_tell_the_time_left(capsys, monkeypatch):
-    clock = iter([0, 100, 200])
+    clock = iter([0, 100, 150])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     lines = progress.Lines(3)
     lines.say("ana: 3 of 6")
     lines.say("bob: 0 of 6")
     out = capsys.readouterr().out.splitlines()
-    assert out == ["[1/3] ana: 3 of 6", "about 03:20 left", "[2/3] bob: 0 of 6", "about 01:40 left"]
+    assert out == ["[1/3] ana: 3 of 6", "about 03:20 left", "[2/3] bob: 0 of 6", "about 00:50 left"]
 
 
 def call(folder, out, jobs):

@@ -20,7 +20,8 @@ def add(commands):
     parser.add_argument(
         "-j", "--jobs", type=jobs, default=cores(), metavar="N", help="workers (one for each core)"
     )
-    parser.add_argument("--dask", metavar="ADDRESS", help="a scheduler, tcp://… or tls://…")
+    about = "workers of a Dask scheduler; tcp://… sends seed and submissions in the clear, tls://…"
+    parser.add_argument("--dask", metavar="ADDRESS", help=f"{about} does not")
     for name in ("ca", "cert", "key"):
         parser.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help="for tls://")
     parser.add_argument(
@@ -37,23 +38,43 @@ def add(commands):
 
 def run(options):
     from ..grading import assignment, grade
+    from ..grading.handed_in import work
 
     limits = Limits(**{limit.name: getattr(options, limit.name) for limit in fields(Limits)})
     paths, limit = submissions.paths(options), submissions.limit(options)
-    if sum(map(bool, _tls(options))) not in (0, 3):
-        raise ValueError("for TLS give all three: --tls-ca, --tls-cert and --tls-key")
+    _look_at_tls(options)
     try:
-        box = assignment.strong_enough(limits, _level(options), options.allow_weak_sandbox)
+        box = _box(options, limits)
         script = assignment.find(options.assignment, options.exercises)
         seed = assignment.read_seed(options.seed, options.seed_file, options.out)
         ready = assignment.prepare(script, seed, box)
+        _tell_left_out(work.left_out(paths, ready, limit))
         with _crew(options, script, ready) as crew:
             done = grade.grade(ready, paths, options.out, limit=limit, crew=crew)
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
         return 130
-    _report(done, ready, options.out)
+    _report(done, options.out)
     return int(not done.results or any(r["status"] == "ungraded" for r in done.results))
+
+
+def _look_at_tls(options):
+    for path in filter(None, _tls(options)):
+        if not path.exists():
+            raise ValueError(f"{path}: no such file or folder")
+    if sum(map(bool, _tls(options))) not in (0, 3):
+        raise ValueError("for TLS give all three: --tls-ca, --tls-cert and --tls-key")
+    if options.tls_ca and not (options.dask or "").startswith("tls://"):
+        raise ValueError("certificates are for a scheduler at tls://…: say --dask tls://…")
+
+
+def _box(options, limits):
+    from ..grading import assignment
+    from ..grading.isolation import sandbox
+
+    if options.dask:  # no answer runs here: the machines that grade look at their own
+        return sandbox.choose(limits)
+    return assignment.strong_enough(limits, _level(options), options.allow_weak_sandbox)
 
 
 def _level(options):
@@ -81,11 +102,19 @@ def _crew(options, script, ready):
     return cluster.Cluster(options.dask, recipe, ready, security)
 
 
-def _report(done, ready, out):
+def _tell_left_out(names):
+    if names:
+        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+        print(f"left out, no notebooks: {', '.join(names[:10])}{more}", file=sys.stderr)
+
+
+def _report(done, out):
     fallen = sum(change.gain < 0 for change in done.changes)
     if done.changes:
         print(f"{len(done.changes)} grades changed, {fallen} of them fell: {out / 'changes.csv'}")
-    print(f"{len(done.results)} submissions, sandbox L{ready.sandbox.level}: {out / 'grades.csv'}")
+    levels = sorted({result["sandbox"]["level"] for result in done.results})
+    where = f"sandbox {', '.join(levels) or 'unused'}"
+    print(f"{len(done.results)} submissions, {where}: {out / 'grades.csv'}")
 
 
 def cores():

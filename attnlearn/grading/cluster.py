@@ -3,21 +3,27 @@
 Each machine prepares the assignment by itself, so expected values and answers come from the same
 environment, and its own sandbox has to be strong enough. A worker of Dask that dies costs nobody
 a grade: its submissions go to another one, and the caller writes each result once.
+
+Over tcp:// the seed, the exercise with its solution, and all that was handed in travel in the
+clear, and whoever reaches the scheduler can run code on its workers. That is for one machine or a
+network of your own; elsewhere tls:// asks everybody for a certificate. Workers that grade do
+nothing else: processes that they have not started for grading may be ended.
 """
 
+import logging
 import tempfile
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import assignment, run
+from . import assignment, results, run
 from .assignment import AssignmentError
 from .isolation.limits import Limits
 from .workers import Crew
 
-PATIENCE = "20s"  # for the scheduler to answer
+PATIENCE = 20  # seconds for a scheduler to answer, and for a worker to be there
 AHEAD = 2  # submissions that wait at each thread of a worker
-CREWS = {}  # of a worker of Dask: {(thread, recipe): crew}
+CREWS = {}  # of a worker of Dask: {thread: (recipe, crew)}
 
 
 @dataclass(frozen=True)
@@ -25,18 +31,20 @@ class Recipe:
     """All that a machine needs to prepare an assignment by itself."""
 
     stem: str
-    script: str  # its text
-    seed: str
+    script: str = field(repr=False)  # its text; Dask logs what it can't run
+    seed: str = field(repr=False)
     limits: Limits
     level: int | None  # of the sandbox; None: the strongest that works
     weak: bool  # may the sandbox be too weak for official grading?
 
+    def box(self):
+        return assignment.strong_enough(self.limits, self.level, self.weak)
+
     def prepare(self):
-        box = assignment.strong_enough(self.limits, self.level, self.weak)
         with tempfile.TemporaryDirectory(prefix="exercise-") as folder:
             script = Path(folder, f"{self.stem}.py")
             script.write_text(self.script, "utf-8")
-            return assignment.prepare(script, self.seed, box)
+            return assignment.prepare(script, self.seed, self.box())
 
 
 class Cluster:
@@ -49,33 +57,55 @@ class Cluster:
     def __enter__(self):
         from distributed import Client
 
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # we say it ourselves
         try:
-            self.client = Client(
-                self.address, security=self.security, timeout=PATIENCE, set_as_default=False
-            )
-        except (OSError, ValueError) as error:
+            self.client = Client(self.address, security=self.security, timeout=PATIENCE)
+        except (OSError, TypeError, ValueError) as error:
             raise AssignmentError(f"no Dask scheduler at {self.address}: {error}") from None
         return self
 
     def __exit__(self, *about):
         self.client.close()
 
+    def places(self, assignment):
+        """What grades depend on of each machine; one that can't grade is named before the start."""
+        self._await_worker()
+        found = self.client.run(place_there, self.recipe, on_error="return")
+        for worker, place in found.items():
+            if isinstance(place, Exception):
+                raise AssignmentError(f"the Dask worker at {worker} can't grade: {place}")
+        return list(found.values())
+
     def results(self, works):
         """Yield (work, result) in the order of finishing."""
-        from distributed import as_completed
-
-        works, waiting, own = iter(works), as_completed(loop=self.client.loop), {}
-        room = AHEAD * max(1, sum(self.client.nthreads().values()))
+        works, own = iter(works), {}  # future: work
+        room = AHEAD * sum(self.client.nthreads().values())
         while True:
             while len(own) < room and (work := next(works, None)):
-                future = self.client.submit(grade_there, self.recipe, work, pure=False)
-                own[future] = work
-                waiting.add(future)
+                own[self.client.submit(grade_there, self.recipe, work, pure=False)] = work
             if not own:
                 return
-            future = next(waiting)
-            work = own.pop(future)
-            yield work, self._result(future, work)
+            for future in self._finished(own):
+                work = own.pop(future)
+                yield work, self._result(future, work)
+
+    def _finished(self, own):
+        from distributed import CancelledError, wait
+
+        while True:
+            try:
+                return wait(list(own), timeout=PATIENCE, return_when="FIRST_COMPLETED").done
+            except TimeoutError:
+                self._await_worker()
+            except CancelledError:
+                raise self._gone() from None
+
+    def _await_worker(self):
+        try:
+            self.client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            how = f"start some: dask worker {self.address}"
+            raise AssignmentError(f"no worker at the scheduler {self.address}; {how}") from None
 
     def _result(self, future, work):
         try:
@@ -84,8 +114,11 @@ class Cluster:
             raise
         except Exception as error:  # such as KilledWorker, after several deaths
             if future.cancelled() or self.client.status != "running":
-                raise AssignmentError(f"the Dask scheduler at {self.address} is gone") from None
+                raise self._gone() from None
             return run.no_grade(self.ready, work, f"{type(error).__name__}: {error}")
+
+    def _gone(self):
+        return AssignmentError(f"the Dask scheduler at {self.address} is gone")
 
 
 def security(ca, certificate, key):
@@ -100,10 +133,24 @@ def security(ca, certificate, key):
     )
 
 
+def place_there(recipe):
+    """On a worker of Dask: what grades depend on there."""
+    return results.place(recipe.box())
+
+
 def grade_there(recipe, work):
     """On a worker of Dask: the result of one submission, in a process of this thread's own."""
-    key = threading.get_ident(), recipe
-    if key not in CREWS:
-        CREWS[key] = Crew(recipe.prepare, 1).__enter__()
-    ((_, result),) = CREWS[key].results([work])
+    ((_, result),) = _crew(recipe).results([work])
     return result
+
+
+def _crew(recipe):
+    """The crew of this thread; that of another assignment is sent home."""
+    thread = threading.get_ident()
+    known, crew = CREWS.get(thread, (None, None))
+    if known != recipe:
+        if crew:
+            crew.__exit__()
+        crew = Crew(recipe.prepare, 1).__enter__()
+        CREWS[thread] = recipe, crew
+    return crew

@@ -1,5 +1,7 @@
 """`attnlearn grade`: from what was handed in to results, a table of grades, and feedback."""
 
+from dataclasses import replace
+
 from . import answers, notebook, progress, results, run
 from .exports import feedback, grades
 from .gradebook import Gradebook, changes
@@ -9,10 +11,12 @@ from .handed_in import work
 def grade(assignment, paths, out, *, limit, crew):
     """Grade every submission and write all results; returns the run.
 
-    `crew.results(works)` yields (work, result) in the order of finishing.
+    `crew.results(works)` yields (work, result) in the order of finishing, `crew.places(assignment)`
+    tells what grades depend on of the machines.
     """
     handed_in = work.collect(paths, assignment, limit)
-    with Run(assignment, out, handed_in) as this:
+    known = results.earlier(out / "results", assignment, crew.places(assignment))
+    with Run(assignment, out, handed_in, known) as this:
         for works in (this.to_grade(), this.twins()):
             for own, result in crew.results(works):
                 this.keep(own, result)
@@ -23,15 +27,15 @@ class Run:
     """What is known already, what has come of the rest, and where it is written.
 
     A result of an earlier run is kept where nothing has changed: file, exercise, seed, machine.
-    Files of the same bytes are graded once.
+    Files of the same bytes are graded once. A file is read when its turn comes, and only then.
     """
 
-    def __init__(self, assignment, out, handed_in):
+    def __init__(self, assignment, out, handed_in, earlier):
         self.assignment, self.out, self.handed_in = assignment, out, handed_in
-        self.earlier = results.earlier(out / "results", assignment)  # before any answer has run
+        self.earlier = earlier
         self.found = {}  # key: result
         self.first = {}  # hash: who is graded for all that handed in the same bytes
-        self.alike = []  # the others
+        self.alike = []  # the others, as they were handed in
         self.changes = []
 
     def __enter__(self):
@@ -56,25 +60,30 @@ class Run:
 
     def to_grade(self):
         """The submissions that have to run; what is known without is kept at once."""
-        for who, key, papers in self.handed_in:
-            own = work.choose(who, key, papers, self.assignment)
-            known = self.earlier.get((key, own.shown, own.hash))
-            if known or own.trouble:
-                self.keep(own, known or run.grade_one(self.assignment, own))
-            elif self.first.setdefault(own.hash, own) is own:
-                yield own
+        for of_one in self.handed_in:
+            own = work.choose(*of_one, self.assignment)
+            known = self.earlier.get((own.key, own.shown, own.hash))
+            if own.trouble:
+                self.keep(own, run.grade_one(self.assignment, own))
+            elif known:
+                self.first.setdefault(own.hash, replace(own, content=None))
+                self.keep(own, known)
+            elif own.hash in self.first:
+                self.alike.append(of_one)
             else:
-                self.alike.append(own)
+                self.first[own.hash] = replace(own, content=None)
+                yield own
 
     def twins(self):
         """Those of the same bytes get the same result; if that is none, they have to run, too."""
-        for own in self.alike:
-            first = self.first[own.hash]
-            result = self.found[first.key]
-            if result["status"] == "ungraded":
-                yield own
-            else:
+        for of_one in self.alike:
+            own = work.choose(*of_one, self.assignment)
+            first = self.first.get(own.hash)  # None: the file has changed since
+            result = first and self.found[first.key]
+            if result and result["status"] == "graded":
                 self.keep(own, results.of_twin(result, first, own))
+            else:
+                yield own
 
     def keep(self, own, result):
         self.found[own.key] = result

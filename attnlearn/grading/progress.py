@@ -27,16 +27,16 @@ class Lines:
 
     def __init__(self, total):
         self.total, self.done = total, 0
-        self.begin = self.said = time.monotonic()
+        self.then, self.said = 0, time.monotonic()
 
     def say(self, line):
         self.done += 1
         print(f"[{self.done}/{self.total}] {line}", flush=True)
         now = time.monotonic()
         if now - self.said > EVERY and self.done < self.total:
-            left = (now - self.begin) / self.done * (self.total - self.done)
+            left = (now - self.said) / (self.done - self.then) * (self.total - self.done)
             print(f"about {tqdm.format_interval(left)} left", flush=True)
-            self.said = now
+            self.then, self.said = self.done, now
 
     def close(self):
         pass

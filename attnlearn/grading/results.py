@@ -68,13 +68,22 @@ def _head(assignment):
     }
 
 
-def earlier(folder, assignment):
-    """{(key, file, hash of the submission): result} of grades that still hold."""
-    found = {}
+def place(sandbox):
+    """All that a grade depends on of the machine that gives it."""
+    return {"sandbox": sandbox.record(), "environment": environment_hash()}
+
+
+def earlier(folder, assignment, places):
+    """{(key, file, hash of the submission): result} of grades that still hold.
+
+    They hold where one of the places that grade now could have given them.
+    """
+    found, conditions = {}, _conditions(_head(assignment))
     for path in sorted(folder.glob("*.json")):
         try:
             old = json.loads(path.read_text("utf-8"))
-            same = _conditions(old) == _conditions(_head(assignment))
+            where = {"sandbox": old["sandbox"], "environment": old["hashes"]["environment"]}
+            same = where in places and _conditions(old) == conditions
             if same and old["status"] == "graded":
                 found[old["key"], old["file"], old["hashes"]["submission"]] = old
         except (ValueError, KeyError, TypeError):
@@ -83,10 +92,9 @@ def earlier(folder, assignment):
 
 
 def _conditions(result):
-    """All that a grade depends on, but for the submission."""
-    names = ("version", "assignment", "sandbox", "seed_id")
-    hashes = (result["hashes"][name] for name in ("pristine", "environment"))
-    return [*(result[name] for name in names), *hashes]
+    """All that a grade depends on, but for the place and the submission."""
+    names = ("version", "assignment", "seed_id")
+    return [*(result[name] for name in names), result["hashes"]["pristine"]]
 
 
 def _overall(work, tasks):

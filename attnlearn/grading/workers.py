@@ -1,11 +1,13 @@
 """Worker processes: each grades one submission at a time, and its death costs nobody a grade.
 
-`python -m attnlearn.grading.workers DESCRIPTOR` is such a worker.
+`python -m attnlearn.grading.workers DESCRIPTOR FOLDER` is such a worker; all that it writes is in
+its folder.
 """
 
 import contextlib
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,12 +16,13 @@ import threading
 import time
 from multiprocessing import Pipe, connection
 
-from . import run
+from . import results, run
 from .isolation import processes
 from .kernel import environment
 
 FAREWELL = 10  # seconds for a worker to end by itself
 OWN = {}  # {pid: start time} of all workers of this process: they are nobody's orphans
+KNOWN = threading.Lock()  # held while a worker is not yet in OWN, or orphans are looked for
 
 
 class Died(RuntimeError):
@@ -36,15 +39,16 @@ class Worker:
         self.line, far = Pipe()
         self.folder = tempfile.TemporaryDirectory(prefix="worker-", ignore_cleanup_errors=True)
         os.chmod(self.folder.name, 0o711)  # a kernel of another user passes through
-        command = [sys.executable, "-m", "attnlearn.grading.workers", str(far.fileno())]
-        self.process = subprocess.Popen(
-            command,
-            pass_fds=[far.fileno()],
-            stdin=subprocess.DEVNULL,
-            env=environment(TMPDIR=self.folder.name),
-        )
+        command = [sys.executable, "-m", "attnlearn.grading.workers"]
+        with KNOWN:
+            self.process = subprocess.Popen(
+                [*command, str(far.fileno()), self.folder.name],
+                pass_fds=[far.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=environment(TMPDIR=self.folder.name),
+            )
+            OWN[self.process.pid] = processes.children().get(self.process.pid)
         far.close()
-        OWN[self.process.pid] = processes.children().get(self.process.pid)
         self.ask(pickle.dumps(make))
 
     def ask(self, *question):
@@ -91,6 +95,10 @@ class Crew:
             worker.end(patience=0)
         self._clean()
 
+    def places(self, assignment):
+        """What grades depend on of this machine."""
+        return [results.place(assignment.sandbox)]
+
     def results(self, works):
         """Yield (work, result) in the order of finishing; `works` is read as workers get free."""
         works = iter(works)
@@ -130,7 +138,8 @@ class Crew:
         self._give(Worker(self.make), work, *question)
 
     def _clean(self):
-        processes.end_orphans(self.others | OWN)
+        with KNOWN:
+            processes.end_orphans(self.others | OWN)
 
 
 def ready(assignment):
@@ -138,11 +147,11 @@ def ready(assignment):
     return assignment
 
 
-def serve(line):
+def serve(line, folder):
     """The life of a worker: it ends with its parent, and leaves Ctrl-C to it."""
     signal.signal(signal.SIGINT, lambda *about: None)
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
-    with contextlib.suppress(EOFError):
+    threading.Thread(target=_end_with_parent, args=(os.getppid(), folder), daemon=True).start()
+    with contextlib.suppress(EOFError, ConnectionError):  # nobody is there any more
         (make,) = line.recv()
         try:
             assignment = pickle.loads(make)()
@@ -155,12 +164,16 @@ def serve(line):
             line.send(function(assignment, *arguments))
 
 
-def _end_with_parent(parent):
+def _end_with_parent(parent, folder):
     while os.getppid() == parent:
         time.sleep(1)
     processes.end_all({})
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 
 
 if __name__ == "__main__":
-    serve(connection.Connection(int(sys.argv[1])))
+    try:
+        serve(connection.Connection(int(sys.argv[1])), sys.argv[2])
+    finally:
+        shutil.rmtree(sys.argv[2], ignore_errors=True)
