@@ -162,7 +162,6 @@ while True:
 """,
 }
 HONEST = "def total(x):\n    return np.add.accumulate(x, axis=-1)\n"
-HARMS_ITSELF = {"no chance"}  # and its author's other tasks
 # At L0 these may succeed, and results say so; all others promise to withstand them. They run in
 # this order. TAKE runs what it got as an answer.
 TAKE = """\
@@ -352,7 +351,7 @@ def test_a_wrong_answer_scores_nothing(graded, name):
     attacked, other = graded[name]["exercises"]
     assert attacked["earned"] == 0, attacked
     assert not any(case["passed"] for case in attacked["cases"])
-    assert other["earned"] == (name not in HARMS_ITSELF), other
+    assert other["earned"] == 1, other
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,13 @@ import time
 
 import jsonschema
 import pytest
+from data import course, odd
 from data.handed_in import GOOD_1, GOOD_2, TOP_LEFT, code, filled
 from data.running import running
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME
 
 from attnlearn.__main__ import main
-from attnlearn.grading import notebook, release, run, source, workers
+from attnlearn.grading import notebook, release, results, run, source, workers
 from attnlearn.grading.kernel import GradingKernel
 
 pytestmark = pytest.mark.xdist_group(__name__)  # what its tests share is made once
@@ -81,17 +82,7 @@ CLASS = {
     "daemon": (DAEMON, GOOD_2, (4, "solved"), (2, "solved")),
     "warns": (GOOD_1, WARNS, (4, "solved"), (2, "solved")),
 }
-# student: (bytes of the file from a right one, words of the reason)
-DAMAGED = {
-    "empty": (lambda data: b"", "the file is empty; save the notebook again"),
-    "cut": (lambda data: data[:300], "not JSON, or cut off"),
-    "merged": (lambda data: b"<<<<<<< HEAD\n" + data, "a merge conflict is left"),
-    "old": (lambda data: b'{"nbformat": 3, "worksheets": []}', "this is nbformat 3: open it in"),
-    "picture": (lambda data: b"\x89PNG\r\n\x1a\n\0\xff", "this is no text"),
-    "deep": (lambda data: b"[" * 100_000, "not JSON, or cut off"),
-    "digits": (lambda data: b'{"nbformat": ' + b"4" * 9999 + b"}", "not JSON, or cut off"),
-    "huge": (lambda data: data + b" " * 3_000_000, "larger than 2 MB: clear all outputs"),
-}
+LOSE = {"mistake", "damage", "ends its kernel", "attack", "blank"}  # kinds of the made-up class
 FORGIVEN = {  # their names, too
     "=SUM(A1),\"'": lambda data: data.decode().encode("utf-16"),
     "<b>Ana & 山田": lambda data: b"\xef\xbb\xbf" + data.replace(b'"cells"', b'"x": NaN, "cells"'),
@@ -111,8 +102,9 @@ def folder(request, tmp_path_factory):
     for name, (one, two, *_) in CLASS.items():
         (folder / f"{name}.ipynb").write_bytes(content(exercise, one, two))
     right = content(exercise, GOOD_1, GOOD_2)
-    for name, (damage, _) in DAMAGED.items():
-        (folder / f"{name}.ipynb").write_bytes(damage(right))
+    for number, name in enumerate(odd.DAMAGE):
+        data, ending = odd.damaged(name, right)
+        (folder / f"{name}_{number}_assignsubmission_file_90_demo{ending}").write_bytes(data)
     for name, change in FORGIVEN.items():
         (folder / f"{name}.ipynb").write_bytes(change(right))
     (folder / "doejane_101_7001_90_demo.ipynb").write_bytes(content(exercise, TOP_LEFT, None))
@@ -139,7 +131,7 @@ def graded(request, folder):
 
 def call(request, folder, out):
     words = ["grade", str(folder), "--assignment", "90_demo", "--out", str(out), "--seed", SEED]
-    words += ["--exercises", str(request.config.rootpath / ROOT), "--max-mb", "2"]
+    words += ["--exercises", str(request.config.rootpath / ROOT)]
     words += ["--sandbox", "L0", "--allow-weak-sandbox"]
     return words + [f"--{name}={value}" for name, value in LIMITS.items()]
 
@@ -166,11 +158,11 @@ def test_what_is_careless_is_forgiven(graded, name):
     assert graded[name]["score"] == graded[name]["max_score"] == 6
 
 
-@pytest.mark.parametrize("name", DAMAGED)
+@pytest.mark.parametrize("name", odd.DAMAGE)
 def test_what_cannot_be_read_gets_zero_and_a_reason(graded, name):
     result = graded[name]
     assert (result["score"], result["status"]) == (0, "unreadable")
-    assert DAMAGED[name][1] in result["trouble"]
+    assert odd.DAMAGE[name][1] in result["trouble"]
 
 
 def test_a_link_and_a_file_of_another_kind_get_a_reason(graded):
@@ -181,7 +173,7 @@ def test_a_link_and_a_file_of_another_kind_get_a_reason(graded):
 def test_nobody_is_missing_and_nobody_is_there_twice(graded, folder):
     with open(folder.parent / "out" / "grades.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == len(graded) == len(CLASS) + len(DAMAGED) + len(FORGIVEN) + 4
+    assert len(rows) == len(graded) == len(CLASS) + len(odd.DAMAGE) + len(FORGIVEN) + 4
     for row in rows:
         result = graded[row["student"].removeprefix("'")]
         assert float(row["score"]) == result["score"]
@@ -248,7 +240,7 @@ def test_feedback_is_readable_and_escapes_everything(graded, folder):
     page = (feedback / f"{graded['<b>Ana & 山田']['key']}.html").read_text("utf-8")
     assert "&lt;b&gt;Ana &amp; 山田" in page
     assert "<b>Ana" not in page
-    page = (feedback / f"{graded['cut']['key']}.html").read_text("utf-8")
+    page = (feedback / f"{graded['cut off']['key']}.html").read_text("utf-8")
     assert re.search("could not be graded: .*cut off.*save it again", page)
 
 
@@ -273,6 +265,9 @@ class RunsAgain:
 
     def __exit__(self, *about):
         pass
+
+    def places(self, assignment):
+        return [results.place(assignment.sandbox)]
 
     def results(self, works):
         for work in works:
@@ -327,6 +322,20 @@ def test_a_dead_kernel_and_a_flood_do_not_use_up_the_time(tmp_path, fault):
     assert kernel.fault == fault
     assert not kernel.is_alive()
     kernel.stop()
+
+
+def test_a_made_up_class_tells_right_from_wrong(request):
+    """That of the experiment: who is given everything has faults where less was due."""
+    exercise = source.read(request.config.rootpath / ROOT / "solutions" / "90_demo.py")
+    made = list(course.Course(exercise, SEED).submissions(100))
+    assert len(made) == len({own.student for own in made}) == 100
+    for own in made:
+        tasks = [{"id": id, "earned": t.points} for id, t in exercise.tasks.items()]
+        tasks = [task | {"mistakes": [], "notes": [own.words], "cases": []} for task in tasks]
+        everything = {"student": own.student, "file": own.counts, "trouble": "", "findings": []}
+        everything |= {"status": "graded", "score": 6, "exercises": tasks}
+        assert bool(list(course.faults(own, everything))) == (own.kind in LOSE), own.about
+        assert list(course.faults(own, None))
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,8 @@ def answers(cell):
         return ids
     role = cell["metadata"].get("attnlearn")
     if isinstance(role, dict) and role.get("role") == "answer":
-        return {str(role.get("exercise"))}
+        task = role.get("exercise")
+        return {task} if isinstance(task, str) else set()
     ids = (cell.get("id"), cell["metadata"].get("id"))  # Colab keeps it in the metadata
     own = (re.fullmatch(r"(.+)-answer", id) for id in ids if isinstance(id, str))
     return {match[1] for match in own if match}
@@ -122,9 +123,9 @@ def write(path, text):
 
 def joined(source):
     """The source of a cell as one string, however the file stores it."""
-    if isinstance(source, list):
-        source = "".join(str(line) for line in source)
-    source = str(source or "").replace("\r\n", "\n").replace("\0", "\ufffd")
+    lines = source if isinstance(source, list) else [source]
+    source = "".join(line for line in lines if isinstance(line, str))
+    source = source.replace("\r\n", "\n").replace("\0", "\ufffd")
     return source.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair
 
 
@@ -143,10 +144,13 @@ def changes(old, new):
 
 
 def decode(data):
-    """Text of a careless program: UTF-8 or UTF-16, with a byte order mark or without."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16")
-    return data.decode("utf-8-sig")
+    """UTF-8, UTF-16 or UTF-32, else what old editors on Windows write."""
+    try:
+        return data.decode(json.detect_encoding(data))
+    except UnicodeDecodeError:
+        if data.lstrip().startswith(b"{"):
+            return data.decode("cp1252", "replace")
+        raise
 
 
 def _normal(notebook, path):

@@ -10,7 +10,7 @@ from pathlib import Path
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME
 
 from ..exercise import forbid
-from . import bans, notebook, records
+from . import bans, careless, notebook, records
 from .isolation import processes
 from .items import ExerciseFile, TaskItem
 from .kernel import GradingKernel
@@ -61,6 +61,9 @@ class OfficialFile(ExerciseFile):
         self.endless = set()  # cells that ran out of time: once is enough
         self.second_pass = False
         self.folder = tempfile.TemporaryDirectory(prefix="scratch-")
+        self.first = min((at for task in self.known for at in self.answer(task)), default=None)
+        given = {name for table in self.known.values() for name in table["given"]}
+        self.undo = careless.undo(sorted(given))
         self.spared = processes.descendants()
 
     def collect(self):
@@ -107,7 +110,7 @@ class OfficialFile(ExerciseFile):
     def run_above(self, position):
         self.revive()
         if self.done == 0:
-            self.run(self.fresh, 0)
+            self.run(self.fresh + careless.BEGIN, 0)
         super().run_above(position)
 
     def revive(self):
@@ -119,6 +122,8 @@ class OfficialFile(ExerciseFile):
         is_cell = at in self.cells and source == self.cells[at]["source"]
         if is_cell and at in self.endless:
             return [], self.fatal.get(at)
+        if is_cell and at == self.first:
+            super().run(self.undo, at)
         outputs, error = super().run(source, at)
         if is_cell and self.kernel.fault == "time":
             self.endless.add(at)
@@ -160,12 +165,15 @@ class OfficialFile(ExerciseFile):
     def _checks(self, task, sources, names):
         outputs, at = [], self.position(task)
         before = f"{self.fresh}{self.known[task]['imports']}\n{ONLY.format(names=names)}"
-        for source in sources:
+        *above, last = sources
+        for source in (*above, f"{last}\n{self.undo}"):
             self.run(before, at)
             out, stopped = self.run(source, at)
             outputs += out
             if stopped:
                 break
+        if stopped and self.kernel.is_alive():
+            self.run(self.undo, at)
         return records.values(outputs, task, self.job.findings), stopped
 
     def _lean_tables(self):

@@ -17,6 +17,7 @@ from .inbox import ARCHIVE, NOTEBOOK
 MOODLE = re.compile(r"(?P<name>.+)_(?P<id>\d+)_assignsubmission_(file|onlinetext)")
 CANVAS = re.compile(r"(?P<name>[^_]+?)(_LATE)?_(?P<id>\d+)_(?P<upload>\d+)_.")
 GRADESCOPE = re.compile(r"submission_(?P<id>\d+)$")
+LIST = "submission_metadata.yml"  # Gradescope's, of names
 COPY = re.compile(r"([ _-]*\((\d+)\)|[ -]+Copy ?(\d*))$", re.I)
 
 
@@ -34,12 +35,17 @@ def keys(students):
     found = {}
     for who in students:
         text = "-".join(filter(None, (who.name, who.id)))
-        key = re.sub(r"[^\w.-]+", "-", text).strip("-._")[:60] or "student"
+        key = _cut(re.sub(r"[^\w.-]+", "-", text).strip("-._")) or "student"
         if key != text or who.place or key.casefold() in map(str.casefold, found.values()):
-            digest = hashlib.sha256(f"{who.name}/{who.id}/{who.place}".encode()).hexdigest()
-            key = f"{key}-{digest[:6]}"
+            about = f"{who.name}/{who.id}/{who.place}".encode("utf-8", "surrogatepass")
+            key = f"{key}-{hashlib.sha256(about).hexdigest()[:6]}"
         found[who] = key
     return found
+
+
+def _cut(text, longest=120):
+    """No file system takes more than 255 bytes, and endings are to come."""
+    return text[:60].encode()[:longest].decode(errors="ignore")
 
 
 def by_student(papers, assignment):
@@ -114,7 +120,7 @@ def _gradescope(papers):
     """{number of a submission: student} from the list beside the folders."""
     people = {}
     for paper in papers:
-        if paper.place.name != "submission_metadata.yml":
+        if paper.place.name != LIST:
             continue
         try:
             text = paper.read().decode("utf-8", "replace")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from ...exercise import scope
 from .. import notebook
+from ..source import without_commands
 from . import carried
 
 LONGEST = 200_000  # characters of one cell: no answer is a book
@@ -33,6 +34,7 @@ def transplant(pristine, student, tasks):
     result = Transplant({**pristine, "cells": []})
     cells = _code_of(student, result.findings)
     own = {task: _answers(task, table, cells, result.findings) for task, table in tasks.items()}
+    result.findings += _no_code(student, own)
     for cell in pristine["cells"]:
         task = _answered(cell)
         if task is None:
@@ -61,37 +63,56 @@ def _code_of(student, findings):
     return cells
 
 
+def _no_code(student, own):
+    """Answers in cells that do not run."""
+    for at, cell in enumerate(student["cells"]):
+        for task in notebook.answers(cell) & {task for task, places in own.items() if not places}:
+            yield f"{task}: cell {at + 1} answers it, but is no code cell: make it one."
+
+
 def _answers(task, table, cells, findings):
     """Positions of the cells that answer a task, in their order."""
-    found = [at for at, cell in cells.items() if task in notebook.answers(cell)]
-    if not found and (found := _defining(table, cells)):
-        numbers = ", ".join(str(at + 1) for at in found)
-        findings.append(
-            f"{task}: no cell says `# EXERCISE: {task}`; cell {numbers} defines what it asks for."
-        )
-    if not found:
-        findings.append(f"{task}: no answer cell was found.")
-    unlike = list({cells[at]["source"].strip(): at for at in found}.values())  # the last of equals
-    written = [at for at in unlike if cells[at]["source"].strip() != table["blank"].strip()]
-    if len(found) > 1:
-        numbers = ", ".join(str(at + 1) for at in found)
+    marked = [at for at, cell in cells.items() if task in notebook.answers(cell)]
+    unlike = list({_text(cells[at]): at for at in marked}.values())  # the last of equals
+    written = [at for at in unlike if _text(cells[at]) != table["blank"].strip()]
+    bound = set().union(*(_names(cells[at]) for at in written))
+    elsewhere = _defining({*table["defines"]} - bound, cells)
+    findings += _about(task, marked, len(unlike), elsewhere)
+    return sorted([*written, *elsewhere]) or unlike
+
+
+def _about(task, marked, unlike, elsewhere):
+    """What a student should know of the cells that were taken for an answer."""
+    if elsewhere:
+        numbers = ", ".join(str(at + 1) for at in elsewhere)
+        yield f"{task}: cell {numbers} defines what it asks for, without `# EXERCISE: {task}`."
+    elif not marked:
+        yield f"{task}: no answer cell was found."
+    if len(marked) > 1:
+        numbers = ", ".join(str(at + 1) for at in marked)
         ran = "They hold the same and ran once."
-        if len(unlike) > 1:
+        if unlike > 1:
             ran = "Those that differ ran in this order, so the last definition counts."
-        findings.append(f"{task}: cells {numbers} answer it. {ran}")
-    return sorted(written) or unlike
+        yield f"{task}: cells {numbers} answer it. {ran}"
 
 
-def _defining(table, cells):
-    """Unmarked cells that define what the task asks for; checks and other answers aside."""
-    asked = set(table["defines"])
+def _defining(names, cells):
+    """Unmarked cells that define some of these names; checks and other answers aside."""
     return [
         at
         for at, cell in cells.items()
-        if asked & scope.module_names(cell["source"])
+        if names & _names(cell)
         and not notebook.answers(cell)
         and not notebook.CHECK_CALL.search(cell["source"])
     ]
+
+
+def _names(cell):
+    return scope.module_names(without_commands(cell["source"]))
+
+
+def _text(cell):
+    return cell["source"].strip()
 
 
 def _carry(result, task, cells, own, table):

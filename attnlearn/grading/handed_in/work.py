@@ -5,7 +5,10 @@ from dataclasses import dataclass, field
 from .. import notebook, results
 from . import inbox, students
 
+MOST_FILES = 50  # of one student, looked at from the latest on
 MOST_CELLS = 5000
+MOST_CODE = 500_000  # characters
+MOST_PARTS = 2_000_000  # lists and dictionaries of a file: each takes much more memory than disk
 
 
 @dataclass
@@ -29,26 +32,34 @@ def collect(paths, assignment, limit):
     return [(who, key, papers[who]) for who, key in students.keys(order).items()]
 
 
+def left_out(paths, assignment, limit):
+    """Names of files that are nobody's: no notebooks, and not named by a platform."""
+    papers = list(inbox.papers(paths, limit))
+    owned = students.by_student(papers, assignment.stem).values()
+    taken = {str(paper.place) for own in owned for paper in own}
+    homes = {paper.place.parent for own in owned for paper in own if len(paper.place.parts) > 2}
+    rest = (p.place for p in papers if str(p.place) not in taken and p.place.parent not in homes)
+    return [students.clean(str(place)) for place in rest if place.name != students.LIST]
+
+
 def choose(student, key, papers, assignment):
     """The latest notebook that can be read and holds one of the tasks counts."""
     work = Work(student, key)
     notebooks = [paper for paper in papers if paper.is_notebook] or papers
-    read, troubles = {}, {}
-    for at, paper in enumerate(notebooks):
+    chosen, troubles = 0, {}
+    for at, paper in enumerate(notebooks[:MOST_FILES]):
         try:
-            data = paper.read()
-            read[at] = (data, _parse(paper, data))
+            hash, content = _read(paper)
         except ValueError as error:
             troubles[at] = str(error)
-    fitting = [
-        at for at, (_, c) in read.items() if set(notebook.task_ids(c)) & {*assignment.tables}
-    ]
-    chosen = next(iter([*fitting, *read]), 0)
+            continue
+        fits = not assignment.tables.keys().isdisjoint(notebook.task_ids(content))
+        if fits or work.content is None:
+            chosen, work.hash, work.content = at, hash, content
+        if fits:
+            break
     work.shown = students.clean(str(notebooks[chosen].place), longest=300)
-    work.trouble = troubles.get(chosen, "")
-    if chosen in read:
-        data, work.content = read[chosen]
-        work.hash = results.digest(data)
+    work.trouble = "" if work.content else troubles[chosen]
     if len(notebooks) > 1:
         work.findings.append(
             f"{len(notebooks)} files were handed in. {_name(notebooks[chosen])} counts, the latest "
@@ -62,13 +73,32 @@ def choose(student, key, papers, assignment):
     return work
 
 
-def _parse(paper, data):
+def _read(paper):
+    """The hash of a file, and what grading needs of the notebook in it."""
+    data = paper.read()
     if not paper.is_notebook:
         raise inbox.Unreadable("no notebook: hand in the .ipynb file")
-    content = notebook.parse(data, _name(paper))
-    if len(content["cells"]) > MOST_CELLS:
-        raise inbox.Unreadable(f"more than {MOST_CELLS} cells: hand in the exercise's notebook")
-    return content
+    if data.count(b"[") + data.count(b"{") > MOST_PARTS:
+        raise inbox.Unreadable("far too many parts: clear all outputs, save, and hand it in again")
+    try:
+        content = notebook.parse(data, _name(paper))
+        cells = [_lean(cell) for cell in content["cells"]]
+    except RecursionError:
+        raise inbox.Unreadable("too deeply nested: hand in the exercise's notebook") from None
+    if len(cells) > MOST_CELLS or sum(len(cell["source"]) for cell in cells) > MOST_CODE:
+        raise inbox.Unreadable("far too much code: hand in the exercise's notebook")
+    return results.digest(data), {"cells": cells}
+
+
+def _lean(cell):
+    """No outputs, nothing nested: a cell travels to the process that grades it."""
+    is_code = cell["cell_type"] == "code"
+    role = [{"role": "answer", "exercise": task} for task in sorted(notebook.answers(cell))[:1]]
+    return {
+        "cell_type": "code" if is_code else "text",
+        "source": cell["source"] if is_code else "",
+        "metadata": {"attnlearn": role[0]} if role else {},
+    }
 
 
 def _others(notebooks, chosen, troubles):

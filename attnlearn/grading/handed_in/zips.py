@@ -6,6 +6,7 @@ import zipfile
 from dataclasses import dataclass
 
 MOST = 20_000  # members of one archive
+LONGEST, DEEPEST = 255, 30  # of a name, and of folders around it
 
 
 class ZipError(ValueError):
@@ -58,7 +59,7 @@ def _opened(file):
 def _member(info, at):
     raw = info.filename.replace("\\", "/")
     parts = raw.split("/")
-    names = tuple(part for part in parts if part not in ("", ".", ".."))
+    names = tuple(part[-LONGEST:] for part in parts if part not in ("", ".", ".."))[-DEEPEST:]
     trouble = ""
     if ".." in parts or raw.startswith("/") or raw[1:2] == ":":
         trouble = f"its name in the archive leads out of it ({raw[:80]!r}): make a new archive"
