@@ -102,6 +102,14 @@ def test_tolerance_follows_the_coarser_dtype_unless_exact():
     assert sentence(third + 1e-5, third)
 
 
+def test_half_precision_is_too_coarse_where_more_is_expected():
+    third = np.full(3, 1 / 3)
+    assert "(yours are float16)" in sentence(third.astype(np.float16), third)
+    assert sentence(third.astype(np.float16), third.astype(np.float32))
+    assert sentence(third, third.astype(np.float16)) is None
+    assert sentence(third.astype(np.float16) + np.float16(1e-3), third.astype(np.float16)) is None
+
+
 def test_the_width_of_a_dtype_does_not_count():
     assert sentence(np.arange(3, dtype=np.int32), np.arange(3)) is None
     assert sentence(np.ones(3, np.float32), np.ones(3)) is None

@@ -1,7 +1,7 @@
 """Compare two encoded values and say in one sentence, for a student, how they differ.
 
 A rule is ``{"rtol": ..., "atol": ...}`` (both 0 for an exact comparison) or
-``{"at_most": limit}``. The kind of a dtype counts, its width doesn't.
+``{"at_most": limit}``. The kind of a dtype counts, its width doesn't, as long as the digits do.
 """
 
 import numpy as np
@@ -154,7 +154,8 @@ def _differ_arrays(got, want, rule):
         return f"{many}, first at {list(at)}, where {_show(want[at])} is expected"
     at = tuple(map(int, np.argwhere(wrong)[0]))
     many = f"{int(wrong.sum())} of {got.size} entries differ"
-    return f"{many}, first at {list(at)}: {_pair(got[at], want[at])}"
+    halves = " (yours are float16)" if got.dtype == np.float16 != want.dtype else ""
+    return f"{many}, first at {list(at)}: {_pair(got[at], want[at])}{halves}"
 
 
 def _wrong_entries(got, want, rule):
@@ -168,12 +169,19 @@ def _wrong_entries(got, want, rule):
 
 
 def _tolerance(got, want, rule):
-    """The rule's tolerance, but never finer than the coarser of the two dtypes resolves."""
+    """The rule's tolerance, but never finer than the coarser of the two dtypes resolves.
+
+    Half precision counts as single, unless it is expected: who stores halves has lost digits.
+    """
     rtol, atol = rule["rtol"], rule["atol"]
     if rtol == atol == 0:
         return 0, 0
-    eps = max(np.finfo(a.dtype).eps for a in (got, want) if a.dtype.kind in "fc")
+    eps = max(_eps(want), min(_eps(got), _eps(np.float32(0))))
     return max(rtol, 16 * eps), max(atol, 4 * eps)
+
+
+def _eps(array):
+    return np.finfo(array.dtype).eps if array.dtype.kind in "fc" else 0
 
 
 def _pair(got, want):
