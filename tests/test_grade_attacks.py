@@ -443,7 +443,7 @@ def test_a_level_that_does_not_work_here_is_refused(course, tmp_path, monkeypatc
     assert main([*command, "--sandbox", "L3"]) == 1
     assert "sandbox L3 does not work on this machine" in capsys.readouterr().err
     assert main(command) == 1
-    assert "this machine offers L0" in capsys.readouterr().err
+    assert "this run has L0" in capsys.readouterr().err
 
 
 REPORTED = {

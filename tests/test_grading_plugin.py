@@ -103,7 +103,7 @@ def test_a_damaged_notebook_fails_alone(results, name):
 
 
 def test_an_unknown_task_fails_and_an_ordinary_notebook_is_left_to_nbval(results):
-    assert "no table of expected values" in results["unknown task", "demo-9"][0]
+    assert "no expected values" in results["unknown task", "demo-9"][0]
     assert results["ordinary", "Cell 0"] == (None, {})
 
 

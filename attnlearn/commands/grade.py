@@ -30,9 +30,8 @@ def add(commands):
     parser.add_argument("--allow-weak-sandbox", action="store_true", help="grade on trust")
     for limit in fields(Limits):
         name = f"--{limit.name.replace('_', '-')}"
-        parser.add_argument(
-            name, type=limit.type, default=limit.default, help=f"({limit.default:g})"
-        )
+        about = f"limit on {limit.metadata['about']} ({limit.default:g})"
+        parser.add_argument(name, type=limit.type, default=limit.default, metavar="N", help=about)
     return parser
 
 

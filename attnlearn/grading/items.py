@@ -120,9 +120,9 @@ class ExerciseFile(nbval.IPyNbFile):
         self.kernel = GradingKernel(
             option.nbval_kernel_name or CURRENT_ENV_KERNEL_NAME,
             cwd=str(self.path.parent),
-            startup_timeout=option.nbval_kernel_startup_timeout,
             seconds=CELL_SECONDS if seconds == NBVAL_SECONDS else seconds,
         )
+        self.kernel.await_ready(option.nbval_kernel_startup_timeout)
 
     def run_above(self, position):
         """Run the cells above a position that have not run yet; checks are left out."""
@@ -198,7 +198,10 @@ class TaskItem(nbval.IPyNbCell):
     def runtest(self):
         exercise, table = self.parent, self.parent.known[self.name]
         if table is None:
-            raise WrongAnswer(f"{self.name}: no table of expected values; run `attnlearn release`.")
+            raise WrongAnswer(
+                f"{self.name}: there are no expected values. Put the folder `.attnlearn` that came "
+                "with the notebook beside it; authors make it by `attnlearn release`."
+            )
         exercise.run_above(self.cell_num)
         errors = dict(exercise.errors)
         values, stopped = exercise.check(self.name)

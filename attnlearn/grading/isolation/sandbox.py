@@ -94,7 +94,7 @@ class Sandbox:
         """Why official grading stops here."""
         missing = "\n".join(f"  - {line}" for line in self.missing)
         return (
-            f"official grading asks for sandbox L{ENOUGH}, and this machine offers "
+            f"official grading asks for sandbox L{ENOUGH} or L{max(KINDS)}, and this run has "
             f"L{self.level}. It does not promise:\n{missing}\n"
             "Where you trust the submissions, say --allow-weak-sandbox; every result records it."
         )
