@@ -277,7 +277,7 @@ class RunsAgain:
 def test_a_second_run_keeps_what_still_holds(request, graded, folder, monkeypatch, tmp_path):
     monkeypatch.setattr(workers, "Crew", RunsAgain)
     shutil.copytree(folder.parent / "out", tmp_path / "out")
-    path = tmp_path / "out" / "results" / f"{graded['right']['key']}.json"
+    path = tmp_path / "out" / "results" / f"{graded['mistaken']['key']}.json"
     before = path.read_text()
     assert main(call(request, folder, tmp_path / "out")) == 0
     assert path.read_text() == before
@@ -299,6 +299,7 @@ def test_official_grading_refuses_a_weak_sandbox(folder, tmp_path, capsys):
 USAGE = [
     (["none.ipynb", "--assignment", "90_demo"], "none.ipynb: no such file"),
     ([".", "--assignment", "91_none"], "no exercise '91_none' in"),
+    ([".", "--assignment", "90_demo", "--seed-file", "none"], "none: no file with a seed"),
 ]
 
 
@@ -315,7 +316,8 @@ ENDS = {"died": "import os; os._exit(0)", "output": "while True: print('x' * 99,
 
 @pytest.mark.parametrize("fault", ENDS)
 def test_a_dead_kernel_and_a_flood_do_not_use_up_the_time(tmp_path, fault):
-    kernel = GradingKernel(CURRENT_ENV_KERNEL_NAME, str(tmp_path), 60, seconds=100)
+    kernel = GradingKernel(CURRENT_ENV_KERNEL_NAME, str(tmp_path), seconds=100)
+    kernel.await_ready(60)
     start = time.monotonic()
     kernel.await_reply(kernel.execute_cell_input(ENDS[fault]))
     assert time.monotonic() - start < 50

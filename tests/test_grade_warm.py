@@ -48,13 +48,13 @@ def kernel(box, folder, server, seconds=60):
     started = GradingKernel(
         CURRENT_ENV_KERNEL_NAME,
         str(folder / "scratch"),
-        60,
         seconds,
         argv=box.command(folder),
         env=box.environment(folder / "scratch"),
         server=server,
     )
     try:
+        started.await_ready(60)
         yield started
     finally:
         if hasattr(started, "km"):
@@ -143,6 +143,15 @@ def test_one_kernel_leaves_nothing_to_the_next(unboxed, tmp_path):
     assert seen[0][:5] == seen[1][:5] == ["False"] * 5
     assert not set(seen[0][5:]) & set(seen[1][5:])
     assert warm.server(unboxed) is server
+
+
+@pytest.mark.parametrize("packages", [("torch",), ()])
+def test_kernels_have_the_packages_that_were_asked_for(unboxed, tmp_path, packages):
+    server = warm.server(unboxed, packages)
+    with kernel(unboxed, tmp_path / "k", server) as started:
+        there = printed(started, "import sys; print('torch' in sys.modules)")
+    assert there == f"{'torch' in packages}\n"
+    assert warm.server(unboxed, packages) is server
 
 
 def test_a_dead_server_is_replaced_and_a_kernel_starts_without_one(unboxed, tmp_path):
@@ -251,7 +260,7 @@ def test_results_are_the_same(demo, box, monkeypatch, name):
     content = filled(exercise, dict(zip(["demo-1", "demo-2"], WORKS[name], strict=True)))
     work = Work(Student("a"), "a", content=notebook.parse(notebook.dumps(content).encode(), "a"))
     got = [run.grade_one(prepared, work) for _ in range(2)]
-    monkeypatch.setattr(warm, "server", lambda sandbox: None)
+    monkeypatch.setattr(warm, "server", lambda *about: None)
     got.append(run.grade_one(prepared, work))
     assert got[0]["exercises"] == got[1]["exercises"] == got[2]["exercises"]
     assert got[0]["findings"] == []

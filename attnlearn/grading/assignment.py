@@ -25,6 +25,7 @@ class Assignment:
     title: str
     pristine: dict
     tables: dict  # task: table with visible and hidden cases
+    packages: tuple  # that the exercise imports and that take long: kernels have them at once
     reading: dict  # task: where to read
     sandbox: sandbox.Sandbox
     seed: str
@@ -54,13 +55,14 @@ def prepare(script, seed, box):
     pristine = release.exercise_notebook(exercise)
     with tempfile.TemporaryDirectory(prefix="expected-") as scratch:
         environment = box.environment(scratch, ATTNLEARN_SEED=seed)
-        tables = expected.make(script.resolve(), environment, scratch)
+        tables, packages = expected.make(script.resolve(), environment, scratch)
     about = notebook.dumps(pristine) + script.read_text("utf-8")
     return Assignment(
         stem=stem,
         title=_title(exercise),
         pristine=pristine,
         tables=tables,
+        packages=packages,
         reading=_reading(exercise),
         sandbox=box,
         seed=seed,
@@ -93,7 +95,9 @@ def _reading(exercise):
             text = cell.source
         if cell.role == "answer":
             match = re.search(r"^Read first: (.+?)(?:\n\n|\Z)", text, re.S | re.M)
-            plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", match[1] if match else "")
+            words = match[1] if match else ""
+            words = re.sub(r"\[([^\]]*)\]\((https?://[^)]*)\)", r"\1 (\2)", words)
+            plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", words)
             found[cell.task] = " ".join(re.sub(r"\*([^*]+)\*", r"\1", plain).split())
             text = ""
     return found
@@ -106,6 +110,8 @@ def read_seed(text, file, out):
     path = file or out / "seed.txt"
     if file is None and not path.exists():
         draw_seed(path)
+    if not Path(path).is_file():
+        raise AssignmentError(f"{path}: no file with a seed; write any text into it")
     seed = Path(path).read_text("utf-8").strip()
     if not seed:
         raise AssignmentError(f"{path}: the seed is empty; write any text into it")

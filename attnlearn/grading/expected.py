@@ -13,22 +13,27 @@ from pathlib import Path
 
 from . import bank, notebook, source
 
+SLOW = ("torch",)  # packages that take seconds to import
+
 
 class ExpectedError(ValueError):
     """An exercise that can't be graded under this seed; the message names the task."""
 
 
 def make(script, environment, scratch):
-    """{task: table with visible and hidden cases} under the seed in `environment`."""
+    """{task: table with visible and hidden cases} under the seed in `environment`.
+
+    And those slow packages that the exercise imports.
+    """
     target = Path(scratch) / "expected.json"
     command = [sys.executable, "-m", "attnlearn.grading.expected", str(script), str(target)]
     done = subprocess.run(command, env=environment, cwd=scratch, capture_output=True, text=True)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no reason given"]
         raise ExpectedError(f"{script}: no expected values: {lines[-1]}")
-    tables = json.loads(target.read_text("utf-8"))
+    made = json.loads(target.read_text("utf-8"))
     target.unlink()
-    return tables
+    return made["tables"], tuple(made["packages"])
 
 
 def tables(script, seed):
@@ -49,7 +54,9 @@ def _table(exercise, task, seed):
 
 def main(arguments):
     script, target = map(Path, arguments)
-    notebook.write(target, json.dumps(tables(script, os.environ["ATTNLEARN_SEED"])))
+    made = tables(script, os.environ["ATTNLEARN_SEED"])
+    packages = [name for name in SLOW if name in sys.modules]
+    notebook.write(target, json.dumps({"tables": made, "packages": packages}))
 
 
 if __name__ == "__main__":

@@ -91,7 +91,8 @@ class Run:
         notebook.write(self.out / "results" / f"{own.key}.json", results.dumps(result))
         page = feedback.page(result, self.assignment)
         notebook.write(self.out / "feedback" / f"{own.key}.html", page)
-        answers.write(self.out, self.assignment, own)
+        graded = own if result["status"] == "graded" else replace(own, content=None)
+        answers.write(self.out, self.assignment, graded)
         self.progress.say(_line(result))
 
 

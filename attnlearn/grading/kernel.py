@@ -59,25 +59,24 @@ def connection(folder):
 class GradingKernel(RunningKernel):
     """nbval's RunningKernel, listening on both channels and to the process.
 
-    `fault` is None, or why the last cell did not end by itself: died, output, time, or what
-    `watch()` answered. `argv` starts another program than the kernel of `kernel_name`.
+    It has been started, and `await_ready` waits until it answers. `fault` is None, or why the last
+    cell did not end by itself: died, output, time, or what `watch()` answered. `argv` starts
+    another program than the kernel of `kernel_name`.
     """
 
     def __init__(
         self,
         kernel_name,
         cwd,
-        startup_timeout,
         seconds,
         *,
         argv=None,
         env=None,
         output_mb=OUTPUT_MB,
-        watch=lambda: None,
         server=None,
     ):
-        self.seconds = seconds  # the most that one cell may take
-        self.fault, self.watch = None, watch
+        self.cwd, self.seconds = cwd, seconds  # the most that one cell may take
+        self.fault, self.watch = None, lambda: None
         self._limit, self._shown, self._next_look = int(output_mb * 2**20), 0, 0
         self._messages = collections.deque()
         self._folder = tempfile.mkdtemp(prefix="k")
@@ -101,13 +100,8 @@ class GradingKernel(RunningKernel):
         self.kc.start_channels(stdin=False, hb=False)
         # ZeroMQ closes the connection on a message that is too large.
         self._lost = self.kc.iopub_channel.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-        try:
-            self._await_ready(startup_timeout)
-        except RuntimeError:
-            self.stop()
-            raise
 
-    def _await_ready(self, seconds):
+    def await_ready(self, seconds):
         """Until the kernel answers on both channels: the second may connect after the first."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -116,6 +110,7 @@ class GradingKernel(RunningKernel):
                 self.await_reply(asked, end - time.monotonic())
                 self.await_idle(asked, RETRY)
                 return
+        self.stop()
         raise RuntimeError(f"the kernel did not start within {seconds:g} s")
 
     def execute_cell_input(self, cell_input, allow_stdin=None):
@@ -128,18 +123,25 @@ class GradingKernel(RunningKernel):
         end = time.monotonic() + min(timeout or self.seconds, self.seconds)
         sockets = [self.kc.shell_channel.socket, self.kc.iopub_channel.socket]
         while time.monotonic() < end:
-            zmq.select(sockets, [], [], POLL)
+            ready = zmq.select(sockets, [], [], POLL)[0]
             self._collect()
             if self._stopped():
                 return
+            if self.kc.shell_channel.socket not in ready:
+                continue
             try:
                 message = self.kc.get_shell_msg(timeout=0)
-            except Exception:  # Empty, or what an answer sent by itself
+            except Exception:  # what an answer sent by itself
                 continue
             if message["parent_header"].get("msg_id") == msg_id:
                 return
         self.fault = "time"
         raise Empty
+
+    def is_alive(self):
+        """What the manager would say, without an event loop for each look."""
+        process = hasattr(self, "km") and self.km.provisioner.process
+        return bool(process) and process.poll() is None
 
     def get_message(self, stream, timeout=None):
         if stream != "iopub":
@@ -187,10 +189,10 @@ class GradingKernel(RunningKernel):
     def _collect(self, wait=0):
         """Take what has been published, so that nothing is dropped in a flood."""
         while self._shown <= self._limit:
-            try:
-                message = self.kc.get_iopub_msg(timeout=wait)
-            except Empty:
+            if not self.kc.iopub_channel.socket.poll(wait * 1000):
                 return
+            try:
+                message = self.kc.get_iopub_msg(timeout=0)
             except Exception:  # no message of a kernel: an answer wrote to the socket
                 message = {}
             wait = 0

@@ -4,16 +4,12 @@ The notebook runs twice from the top: once with the visible checks, then with th
 nothing that an answer has seen of a hidden case can show up in the report on a visible one.
 """
 
-import tempfile
 from pathlib import Path
 
-from nbval.kernel import CURRENT_ENV_KERNEL_NAME
-
 from ..exercise import forbid
-from . import bans, careless, notebook, records
+from . import bans, careless, records, start
 from .isolation import processes
 from .items import ExerciseFile, TaskItem
-from .kernel import GradingKernel
 from .verdict import Verdict
 
 START_SECONDS = 120
@@ -60,11 +56,9 @@ class OfficialFile(ExerciseFile):
         self.job = job
         self.endless = set()  # cells that ran out of time: once is enough
         self.second_pass = False
-        self.folder = tempfile.TemporaryDirectory(prefix="scratch-")
         self.first = min((at for task in self.known for at in self.answer(task)), default=None)
         given = {name for table in self.known.values() for name in table["given"]}
         self.undo = careless.undo(sorted(given))
-        self.spared = processes.descendants()
 
     def collect(self):
         tasks = sorted(self.known, key=self.position)
@@ -81,31 +75,17 @@ class OfficialFile(ExerciseFile):
         return self.known[task]["hidden_checks"]
 
     def setup(self):
-        sandbox, limits = self.job.sandbox, self.job.sandbox.limits
-        folder = Path(tempfile.mkdtemp(dir=self.folder.name))
-        sandbox.make_folders(folder)
-        self.scratch = scratch = folder / "scratch"
-        lean = scratch / "tables"
-        notebook.write(lean / "tables.json", notebook.dumps(self._lean_tables()))
-        told = {"SEED": self.job.seed, "MODE": "grade", "TABLES": str(lean)}
+        self.kernel, self.job.ahead = self.job.ahead or start.kernel(self.job), None
+        self.kernel.watch = self._too_much
+        tables = str(Path(self.kernel.cwd, start.TABLES))
+        told = {"SEED": self.job.seed, "MODE": "grade", "TABLES": tables}
         self.fresh = FRESH.format(told={f"ATTNLEARN_{key}": told[key] for key in told})
-        self.kernel = GradingKernel(
-            CURRENT_ENV_KERNEL_NAME,
-            cwd=str(scratch),
-            startup_timeout=START_SECONDS,
-            seconds=limits.cell_seconds,
-            argv=sandbox.command(folder),
-            env=sandbox.environment(scratch),
-            output_mb=limits.output_mb,
-            watch=self._too_much,
-            server=self.job.server,
-        )
+        self.kernel.await_ready(START_SECONDS)
 
     def teardown(self):
         if hasattr(self, "kernel"):
             super().teardown()
-        processes.end_all(self.spared)
-        self.folder.cleanup()
+        processes.end_all(self.job.spared)
 
     def run_above(self, position):
         self.revive()
@@ -115,7 +95,7 @@ class OfficialFile(ExerciseFile):
 
     def revive(self):
         if not self.kernel.is_alive():
-            processes.end_all(self.spared)  # what the dead kernel has left behind
+            processes.end_all(self.job.spared)  # what the dead kernel has left behind
         super().revive()
 
     def run(self, source, at):
@@ -167,8 +147,7 @@ class OfficialFile(ExerciseFile):
         before = f"{self.fresh}{self.known[task]['imports']}\n{ONLY.format(names=names)}"
         *above, last = sources
         for source in (*above, f"{last}\n{self.undo}"):
-            self.run(before, at)
-            out, stopped = self.run(source, at)
+            out, stopped = self.run(before + source, at)
             outputs += out
             if stopped:
                 break
@@ -176,18 +155,9 @@ class OfficialFile(ExerciseFile):
             self.run(self.undo, at)
         return records.values(outputs, task, self.job.findings), stopped
 
-    def _lean_tables(self):
-        """What a check must know in the kernel; no expected value, no hint."""
-        seconds = self.job.sandbox.limits.case_seconds
-        tasks = {
-            task: {"forbid": table["forbid"], "defines": table["defines"], "seconds": seconds}
-            for task, table in self.known.items()
-        }
-        return {"stem": "", "tasks": tasks}
-
     def _too_much(self):
-        own = processes.descendants().keys() - self.spared.keys()
-        return processes.excess(own, self.scratch, self.job.sandbox.limits)
+        own = processes.descendants().keys() - self.job.spared.keys()
+        return processes.excess(own, Path(self.kernel.cwd), self.job.sandbox.limits)
 
 
 class OfficialItem(TaskItem):

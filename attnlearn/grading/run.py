@@ -19,13 +19,13 @@ def grade_one(assignment, work):
 
 def no_grade(assignment, work, why):
     """The result of a submission that the grader itself failed on."""
-    job = session.Job(None, assignment.tables, assignment.sandbox, assignment.seed)
+    job = session.Job(None, assignment)
     what = f"The grader failed, so this is no grade: {why}"
     return results.result(assignment, work, job, [*work.findings, what])
 
 
 def _graded(assignment, work):
     moved = transplant(assignment.pristine, work.content, assignment.tables)
-    job = session.Job(moved, assignment.tables, assignment.sandbox, assignment.seed)
+    job = session.Job(moved, assignment)
     session.run(job)
     return results.result(assignment, work, job, [*work.findings, *moved.findings, *job.findings])

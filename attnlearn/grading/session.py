@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from . import bank, notebook
+from . import bank, notebook, start
 from .isolation import processes, warm
 from .official import OfficialFile
 
@@ -35,34 +35,46 @@ UNUSED = (
 class Job:
     """What one submission needs to run, and what came of it."""
 
-    def __init__(self, transplant, tables, sandbox, seed):
-        self.transplant, self.tables = transplant, tables
-        self.sandbox, self.seed = sandbox, seed
-        self.values = {task: {} for task in tables}
+    def __init__(self, transplant, assignment):
+        self.transplant, self.tables = transplant, assignment.tables
+        self.sandbox, self.seed = assignment.sandbox, assignment.seed
+        self.packages = assignment.packages
+        self.values = {task: {} for task in self.tables}
         self.stopped, self.errors, self.findings = {}, {}, []
-        self.verdicts, self.server = {}, None
+        self.verdicts = {}
+        self.server, self.ahead = None, None  # of warm kernels, and the first of them
+        self.spared, self.folder = {}, None  # processes that are not ours, and our scratch folders
 
 
 def run(job):
     """Run a job to its verdicts; when this returns, every process of the kernel is dead."""
     processes.adopt_orphans()
-    job.server = warm.server(job.sandbox)
-    spared = processes.descendants()
-    with tempfile.TemporaryDirectory(prefix="grade-") as folder:
-        path = Path(folder) / "submission.ipynb"
-        notebook.write(path, notebook.dumps(job.transplant.content))
-        (Path(folder) / "pytest.ini").touch()
-        options = ["-q", "--nbval", "--color=no", f"--rootdir={folder}", f"--confcutdir={folder}"]
-        options += ["-c", str(Path(folder) / "pytest.ini"), "-p", "nbval.plugin"]
-        options += [word for name in UNUSED for word in ("-p", f"no:{name}")]
+    job.server = warm.server(job.sandbox, job.packages)
+    job.spared = processes.descendants()
+    with (
+        tempfile.TemporaryDirectory(prefix="grade-") as folder,
+        tempfile.TemporaryDirectory(prefix="scratch-") as job.folder,
+    ):
         try:
-            with bank.environment(**ALONE):
-                code = pytest.main([*options, str(path)], plugins=[_Plugin(job)])
+            job.ahead = start.kernel(job)
+            code = _pytest(job, Path(folder))
         finally:
-            processes.end_all(spared)
+            if job.ahead:
+                job.ahead.stop()
+            processes.end_all(job.spared)
     if code == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     return job
+
+
+def _pytest(job, folder):
+    notebook.write(folder / "submission.ipynb", notebook.dumps(job.transplant.content))
+    (folder / "pytest.ini").touch()
+    options = ["-q", "--nbval", "--color=no", f"--rootdir={folder}", f"--confcutdir={folder}"]
+    options += ["-c", str(folder / "pytest.ini"), "-p", "nbval.plugin"]
+    options += [word for name in UNUSED for word in ("-p", f"no:{name}")]
+    with bank.environment(**ALONE):
+        return pytest.main([*options, str(folder / "submission.ipynb")], plugins=[_Plugin(job)])
 
 
 class _Plugin:

@@ -100,15 +100,19 @@ class Crew:
         return [results.place(assignment.sandbox)]
 
     def results(self, works):
-        """Yield (work, result) in the order of finishing; `works` is read as workers get free."""
-        works = iter(works)
+        """Yield (work, result) in the order of finishing; `works` is read as workers get free.
+
+        Whoever is free gets the next before a result is passed on: writing it takes time, too.
+        """
+        works, finished = iter(works), []
         while True:
             while (self.free or len(self.busy) < self.jobs) and (work := next(works, None)):
                 worker = self.free.pop() if self.free else Worker(self.make)
                 self._give(worker, work, run.grade_one, work)
+            yield from finished
             if not self.busy:
                 return
-            yield from self._finished()
+            finished = list(self._finished())
 
     def _give(self, worker, work, *question):
         self.busy[worker] = work

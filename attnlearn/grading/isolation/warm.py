@@ -23,24 +23,29 @@ log = logging.getLogger(__name__)
 _server = None
 
 
-def server(sandbox):
-    """The server of this process, new where the last one is dead; None where there is no fork."""
+def server(sandbox, packages=()):
+    """The server of this process, whose kernels have these packages at once.
+
+    It is new where the last one is dead or has others; None where there is no fork.
+    """
     global _server
+    if _server and _server.works() and _server.packages != packages:
+        _server.end()
     if _server is None or not _server.works():
-        _server = Server(sandbox) if hasattr(os, "pidfd_open") else None
+        _server = Server(sandbox, packages) if hasattr(os, "pidfd_open") else None
     return _server
 
 
 class Server:
     """Forks kernels on request. It ends when this process does: nobody else can ask it."""
 
-    def __init__(self, sandbox):
-        self.owner = os.getpid()
+    def __init__(self, sandbox, packages=()):
+        self.owner, self.packages = os.getpid(), packages
         self.channel, its_own = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.channel.settimeout(START_SECONDS)
         with its_own, tempfile.TemporaryDirectory(prefix="warm-") as folder:
             self.process = subprocess.Popen(
-                [sys.executable, str(ZYGOTE), str(its_own.fileno())],
+                [sys.executable, str(ZYGOTE), str(its_own.fileno()), *packages],
                 pass_fds=[its_own.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""A server that forks kernels: `python zygote.py SOCKET`, with Python's packages imported before.
+"""A server that forks kernels with packages imported: `python zygote.py SOCKET PACKAGE...`.
 
 It runs as a file and imports nothing of the package but its neighbours. A request is the JSON of
 `launch.py`'s arguments, a folder and an environment; the answer is the process, as a number and
@@ -23,11 +23,15 @@ PACKAGES = (
     "ipykernel.kernelapp",  # and what a kernel imports later, while it starts
     "ipykernel.debugger",
     "IPython.core.completerlib",
+    "IPython.core.debugger",
+    "IPython.core.logger",
     "IPython.extensions.storemagic",
     "tornado.platform.asyncio",
     "tornado.queues",
+    "faulthandler",
     "numpy",
-    "torch",
+    "numpy.ma",
+    "numpy.random",
     "attnlearn.exercise",
 )
 BEFORE = (HERE, *os.environ.get("PYTHONPATH", "").split(os.pathsep))  # of sys.path
@@ -38,16 +42,16 @@ LARGEST = 2**17  # bytes of a request
 def main():
     channel = socket.socket(fileno=int(sys.argv[1]))
     begun_with = dict(os.environ)
-    import_all()
+    import_all(sys.argv[2:])
     set_by_imports = {k: v for k, v in os.environ.items() if k not in begun_with}
     channel.send(b"ready")
     request = serve(channel)
     run_kernel(request["arguments"], request["folder"], set_by_imports | request["environment"])
 
 
-def import_all():
+def import_all(packages):
     sys.dont_write_bytecode = False  # what is compiled here is not compiled again in each kernel
-    for name in (*NEIGHBOURS, *PACKAGES):
+    for name in (*NEIGHBOURS, *packages, *PACKAGES):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     sys.dont_write_bytecode = True
