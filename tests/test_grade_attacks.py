@@ -485,3 +485,35 @@ def test_hidden_cases_and_the_teachers_secrets_do_not_leak(course, graded, tmp_p
         assert "(2, 7)" not in text
         assert "secret sizes" not in text
         assert "do not look" not in text
+
+
+# In the second pass the answer tells what it has seen, where only visible cases may speak.
+TELLS = {
+    "a missing name": " = ".join(f"rows_{n}_{m}" for n in range(9) for m in range(9))
+    + """ = 0
+def total(x):
+    raise NameError(f"name 'rows_{x.shape[0]}_{x.shape[1]}' is not defined")
+""",
+    "what is forbidden": """\
+import IPython, linecache, sys
+passes = vars(sys).setdefault("passes", [IPython.display.display])
+IPython.display.display = passes[0] if len(passes) > 1 else lambda *a, **k: None
+passes.append(1)
+class Forbidden(Exception):
+    pass
+def total(x):
+    raise Forbidden("".join(linecache.getlines(sys._getframe(1).f_code.co_filename)))
+""",
+}
+
+
+@pytest.mark.parametrize("way", TELLS)
+def test_notes_are_on_visible_cases(course, tmp_path, way):
+    exercise = source.read(course / "solutions" / "92_locks.py")
+    hand_in(exercise, tmp_path / "spy.ipynb", TELLS[way])
+    command = ["grade", str(tmp_path / "spy.ipynb"), "--assignment", "92_locks", "--seed", "hush"]
+    command += ["--exercises", str(course), "--out", str(tmp_path / "out")]
+    assert main([*command, "--sandbox", "L0", "--allow-weak-sandbox"]) == 0
+    text = (tmp_path / "out" / "results" / "spy.json").read_text("utf-8")
+    assert "rows_2_7" not in text
+    assert "secret sizes" not in text

@@ -280,3 +280,22 @@ def test_a_place_begins_with_the_given_folder(tmp_path):
     folder = handed_in(tmp_path / "class", {"jane/x.ipynb": b""})
     assert only(folder).place == PurePosixPath("class/jane/x.ipynb")
     assert only(Path(folder / "jane" / "x.ipynb")).place == PurePosixPath("jane/x.ipynb")
+
+
+@pytest.mark.parametrize(
+    ("hers", "his"),
+    [
+        ("roejane_101_7001_90_demo.ipynb", "poemax_55_7002_x/roejane_101_9999_90_demo.ipynb"),
+        ("roejane_101_7001_90_demo.ipynb", "poemax_55_7002_x/submission_101/90_demo.ipynb"),
+        ("submission_1/90_demo.ipynb", "submission_2/x/submission_metadata.yml"),
+    ],
+)
+def test_nobody_hands_in_for_somebody_else(hers, his):
+    says = b"submission_1:\n  :submitters:\n  - :name: Max\n"
+    papers = [
+        inbox.Paper(PurePosixPath("class", path), at, lambda: says)
+        for at, path in enumerate((hers, his))
+    ]
+    found = students.by_student(papers, "90_demo")
+    assert papers[:1] in found.values()
+    assert not any(who.name == "Max" for who in found)

@@ -73,6 +73,7 @@ def report(task, table, values, *, unjudged=(), kept_raise=False, notes=()):
     """The verdict on the values of one task, `{case: encoded value}`."""
     cases = table["cases"]
     errors = [v for v in values.values() if v["k"] == "error"]
+    hidden = {c["name"] for c in cases if c.get("hidden")}
     if errors and len(errors) == len(values):
         if all(map(is_blank, errors)):
             line = "The line `raise NotImplementedError` still runs: delete it."
@@ -81,7 +82,8 @@ def report(task, table, values, *, unjudged=(), kept_raise=False, notes=()):
             line = f"`{missing}` is not defined. Run the answer cell first, and see that it ends "
             return Report(f"{task}: no answer found.", notes=[line + "without an error."])
         if all(e["v"] == "Forbidden" for e in errors):
-            return Report(f"{task}: not allowed.", notes=[_sentence(errors[0]["msg"]), *notes])
+            told = [v["msg"] for name, v in values.items() if name not in hidden]
+            return Report(f"{task}: not allowed.", notes=[*map(_sentence, told[:1]), *notes])
     lines = [
         Line(OPEN, c["name"], c["call"])
         if c["name"] in unjudged

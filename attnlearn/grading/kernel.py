@@ -20,12 +20,14 @@ from jupyter_client.manager import KernelManager
 from nbval.kernel import NbvalKernelspecManager, RunningKernel
 from zmq.utils.monitor import recv_monitor_message
 
-from .isolation import view
+from .isolation import processes, view
 from .isolation.warm import Provisioner
 
 PACKAGE_PARENT = view.OURS.parent
 RETRY = 0.01  # seconds until another try, while the kernel begins to listen
 POLL = 0.2  # seconds between two looks at the process
+GRACE = 10  # seconds after the most that a cell may take, for what it has published to arrive
+GROWTH_MB = 1024  # of our own memory: a message of many parts is never seen before it is whole
 OUTPUT_MB = 8  # what one cell may print and show
 MESSAGE = 2048  # bytes that a message counts at least: a million small ones are a flood, too
 # IPython's `exit()` ends the kernel a moment later, and the next cell would take the blame.
@@ -78,7 +80,8 @@ class GradingKernel(RunningKernel):
         self.cwd, self.seconds = cwd, seconds  # the most that one cell may take
         self.fault, self.watch = None, lambda: None
         self._limit, self._shown, self._next_look = int(output_mb * 2**20), 0, 0
-        self._messages = collections.deque()
+        self._messages, self._until = collections.deque(), float("inf")
+        self._before = processes.own_memory()
         self._folder = tempfile.mkdtemp(prefix="k")
         self.km = KernelManager(
             kernel_name=kernel_name,
@@ -115,6 +118,7 @@ class GradingKernel(RunningKernel):
 
     def execute_cell_input(self, cell_input, allow_stdin=None):
         self.fault, self._shown = None, 0
+        self._before, self._until = processes.own_memory(), time.monotonic() + self.seconds + GRACE
         self._next_look = time.monotonic() + POLL
         return super().execute_cell_input(cell_input, allow_stdin)
 
@@ -123,18 +127,14 @@ class GradingKernel(RunningKernel):
         end = time.monotonic() + min(timeout or self.seconds, self.seconds)
         sockets = [self.kc.shell_channel.socket, self.kc.iopub_channel.socket]
         while time.monotonic() < end:
-            ready = zmq.select(sockets, [], [], POLL)[0]
+            zmq.select(sockets, [], [], POLL)
             self._collect()
             if self._stopped():
                 return
-            if self.kc.shell_channel.socket not in ready:
-                continue
-            try:
-                message = self.kc.get_shell_msg(timeout=0)
-            except Exception:  # what an answer sent by itself
-                continue
-            if message["parent_header"].get("msg_id") == msg_id:
-                return
+            with contextlib.suppress(Empty):
+                parent = self._receive(self.kc.shell_channel).get("parent_header")
+                if isinstance(parent, dict) and parent.get("msg_id") == msg_id:
+                    return
         self.fault = "time"
         raise Empty
 
@@ -149,7 +149,9 @@ class GradingKernel(RunningKernel):
         end = time.monotonic() + (timeout or self.seconds)
         while True:
             self._collect()
-            if self._messages:
+            if time.monotonic() > self._until and self.is_alive():  # an answer keeps us waiting
+                self._end("time")
+            elif self._messages:
                 return self._messages.popleft()
             if self._stopped():
                 raise KernelDied("the kernel died while it ran this")
@@ -178,6 +180,8 @@ class GradingKernel(RunningKernel):
             recv_monitor_message(self._lost)
             time.sleep(POLL)  # a process that dies closes its connection a moment before
             self._end("output" if self.is_alive() else "died")
+        elif processes.own_memory() > self._before + GROWTH_MB * 2**20:
+            self._end("output")
         elif fault := self.watch():
             self._end(fault)
         return not self.is_alive()
@@ -189,18 +193,29 @@ class GradingKernel(RunningKernel):
     def _collect(self, wait=0):
         """Take what has been published, so that nothing is dropped in a flood."""
         while self._shown <= self._limit:
-            if not self.kc.iopub_channel.socket.poll(wait * 1000):
-                return
             try:
-                message = self.kc.get_iopub_msg(timeout=0)
-            except Exception:  # no message of a kernel: an answer wrote to the socket
-                message = {}
+                message = self._receive(self.kc.iopub_channel, wait)
+            except Empty:
+                return
             wait = 0
-            self._shown += _size(message)
             if _well_formed(message) and _is_text(message["content"]):
                 self._messages.append(message)
         if self.is_alive():
             self._end("output")
+
+    def _receive(self, channel, wait=0):
+        """A message, {} if it is none of a kernel: an answer wrote to the socket; or Empty.
+
+        All of its parts count as shown, for all of them take memory and time.
+        """
+        if not channel.socket.poll(int(wait * 1000)):
+            raise Empty
+        parts = channel.socket.recv_multipart(zmq.NOBLOCK)
+        self._shown += max(MESSAGE, sum(map(len, parts)))
+        try:
+            return channel.session.deserialize(channel.session.feed_identities(parts)[1])
+        except Exception:
+            return {}
 
 
 class _Specs(NbvalKernelspecManager):
@@ -216,26 +231,13 @@ class _Specs(NbvalKernelspecManager):
         return KernelSpec(argv=list(self._argv), display_name="Python 3", language="python")
 
 
-def _size(message):
-    content = message.get("content")
-    if not isinstance(content, dict):
-        return MESSAGE
-    parts = [content.get("text"), *content.get("traceback", ())]
-    data = content.get("data")
-    parts += data.values() if isinstance(data, dict) else [data]
-    return MESSAGE + sum(len(part) if isinstance(part, str) else len(repr(part)) for part in parts)
-
-
 def _well_formed(message):
-    content, parent = message.get("content"), message.get("parent_header")
-    needed = NEEDED.get(message.get("msg_type"), {})
-    return (
-        isinstance(content, dict)
-        and isinstance(parent, dict)
-        and isinstance(message.get("msg_type"), str)
-        and all(isinstance(content.get(key), kind) for key, kind in needed.items())
-        and all(isinstance(line, str) for line in content.get("traceback", ()))
-    )
+    content, parent, of = (message.get(key) for key in ("content", "parent_header", "msg_type"))
+    if not (isinstance(content, dict) and isinstance(parent, dict) and isinstance(of, str)):
+        return False
+    if not all(isinstance(content.get(key), kind) for key, kind in NEEDED.get(of, {}).items()):
+        return False
+    return of != "error" or all(isinstance(line, str) for line in content["traceback"])
 
 
 def _is_text(content):

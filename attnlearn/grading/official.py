@@ -81,17 +81,15 @@ class OfficialFile(ExerciseFile):
         told = {"SEED": self.job.seed, "MODE": "grade", "TABLES": tables}
         self.fresh = FRESH.format(told={f"ATTNLEARN_{key}": told[key] for key in told})
         self.kernel.await_ready(START_SECONDS)
+        self._begin()
+
+    def _begin(self):
+        self.run(self.fresh + careless.BEGIN, 0)
 
     def teardown(self):
         if hasattr(self, "kernel"):
             super().teardown()
         processes.end_all(self.job.spared)
-
-    def run_above(self, position):
-        self.revive()
-        if self.done == 0:
-            self.run(self.fresh + careless.BEGIN, 0)
-        super().run_above(position)
 
     def revive(self):
         if not self.kernel.is_alive():
@@ -112,6 +110,7 @@ class OfficialFile(ExerciseFile):
     def again(self):
         """From the top once more, in the same kernel: the second pass."""
         self.second_pass, self.done, self.errors = True, 0, {}
+        self._begin()
 
     def what_went_wrong(self, outputs, problem):
         """In the second pass only why the kernel was ended: other words might tell a secret."""

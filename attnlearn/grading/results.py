@@ -167,7 +167,7 @@ def _case(case, number, value, found):
 @functools.cache
 def environment_hash():
     """Python, platform and every installed package with its version."""
-    packages = sorted(f"{d.metadata['Name']}=={d.version}" for d in distributions())
+    packages = sorted(f"{d['Name']}=={d['Version']}" for d in (d.metadata for d in distributions()))
     about = [platform.python_version(), platform.platform(), *packages]
     return digest("\n".join(about).encode())
 

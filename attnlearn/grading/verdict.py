@@ -1,5 +1,6 @@
 """What the values that arrived from a kernel say about one task of a notebook."""
 
+import functools
 import re
 
 from ..exercise import diagnose, scope
@@ -18,6 +19,8 @@ class Verdict:
     def __init__(self, exercise, task, table, values, errors, stopped):
         self.exercise, self.task, self.table, self.values = exercise, task, table, values
         self.errors, self.stopped = errors, stopped
+        hidden = {case["name"] for case in table["cases"] if case.get("hidden")}
+        self.shown = {name: value for name, value in values.items() if name not in hidden}
         failing = diagnose.failing(values, table)
         weights = {case["name"]: case["weight"] for case in table["cases"]}
         kept = sum(weight for name, weight in weights.items() if name not in failing)
@@ -68,7 +71,7 @@ class Verdict:
 
     def _undefined(self):
         """Where a name that was missing is defined after all."""
-        errors = [v for v in self.values.values() if v["k"] == "error" and v["v"] == "NameError"]
+        errors = [v for v in self.shown.values() if v["k"] == "error" and v["v"] == "NameError"]
         found = (re.search(r"name '(\w+)' is not defined", error["msg"]) for error in errors)
         for name in dict.fromkeys(match[1] for match in found if match):
             for at in self._defining(name):
@@ -105,5 +108,13 @@ class Verdict:
                 yield f"{where[0].upper()}{where[1:]}, which isn't graded, stopped: {error}"
 
     def _defining(self, name):
-        cells = self.exercise.cells.items()
-        return [at for at, cell in cells if name in scope.module_names(cell["source"])]
+        return self._places.get(name, [])
+
+    @functools.cached_property
+    def _places(self):
+        """{name: positions of the cells that define it}"""
+        found = {}
+        for at, cell in self.exercise.cells.items():
+            for name in scope.module_names(cell["source"]):
+                found.setdefault(name, []).append(at)
+        return found

@@ -72,14 +72,16 @@ def by_student(papers, assignment):
 
 
 def _platform(place, people):
-    """The student that a platform's name tells, or None."""
-    for part in place.parts:
+    """The student that a platform's name tells, or None.
+
+    The outermost name counts: what lies within has been named by the student, maybe as another.
+    """
+    for at, part in enumerate(place.parts):
         if match := GRADESCOPE.match(part):
             return people.get(match["id"]) or Student(part, match["id"])
         if match := MOODLE.match(part):
             return Student(clean(match["name"]), match["id"])
-    for part in reversed(place.parts[1:]):  # the first may be a folder of the teacher's
-        if match := CANVAS.match(part):
+        if at > 0 and (match := CANVAS.match(part)):  # the first may be a folder of the teacher's
             return Student(clean(match["name"]), match["id"])
     return None
 
@@ -120,7 +122,7 @@ def _gradescope(papers):
     """{number of a submission: student} from the list beside the folders."""
     people = {}
     for paper in papers:
-        if paper.place.name != LIST:
+        if paper.place.name != LIST or any(map(GRADESCOPE.match, paper.place.parts)):
             continue
         try:
             text = paper.read().decode("utf-8", "replace")

@@ -68,6 +68,11 @@ def excess(own, folder, limits):
     return "disk" if _written(own, folder) > limits.disk_mb * 2**20 else None
 
 
+def own_memory():
+    """Bytes of memory that this process has written to; 0 where nobody can tell."""
+    return _resident("self")
+
+
 def _resident(pid):
     """Bytes of memory that a process has written to, pages that it shares with others included."""
     return _sum(PROC / str(pid) / "status", "RssAnon", "RssShmem", "VmSwap")
