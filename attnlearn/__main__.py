@@ -15,6 +15,9 @@ def main(arguments=None):
     for command in COMMANDS:
         command.add(commands).set_defaults(run=command.run)
     options = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):  # no name should end a run, wherever its lines go
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     try:
         return options.run(options)
     except ModuleNotFoundError as error:

@@ -127,6 +127,23 @@ ALIKE = {
     "12 UTF-16 without its mark": as_text(same, "utf-16-be"),
     "12 cp1252": as_text(lambda text: text.replace("A small", "Übung:"), "cp1252"),
     "14 a kernel of R": lambda content: content.update(metadata={"kernelspec": {"name": "ir"}}),
+    "12 two marks": as_text(lambda text: "\ufeff" + text, "utf-8-sig"),
+    "12 cp1252 with a mark": lambda content: (
+        b"\xef\xbb\xbf" + notebook.dumps(content).replace("A small", "Übung:").encode("cp1252")
+    ),
+    "12 UTF-16 with a byte too many": lambda content: (
+        notebook.dumps(content).encode("utf-16") + b"\n"
+    ),
+    "zeros at the end": as_text(lambda text: text + "\0" * 99),
+    "a tab in a string": as_text(lambda text: text.replace("A small", "A\tsmall")),
+    "its version as text": lambda content: content.update(nbformat="4"),
+    "no version at all": lambda content: content.update(nbformat=None),
+    "lines without ends": lambda content: own(content).update(
+        source=f"# EXERCISE: demo-1\n{GOOD_1}".split("\n")
+    ),
+    "a mark in a cell": lambda content: own(content).update(
+        source=f"\ufeff# EXERCISE: demo-1\n{GOOD_1}"
+    ),
     "NaN": as_text(lambda text: text.replace('"cells"', '"x": NaN, "cells"', 1)),
     "a key twice": as_text(lambda text: text.replace('"cells"', '"cells": 3, "cells"', 1)),
     "a huge number": as_text(lambda text: text.replace("null", "9" * 4000)),
@@ -150,6 +167,28 @@ def test_the_answers_are_found_however_it_was_saved(exercise, assignment, right,
         "demo-2": [f"# EXERCISE: demo-2\n{GOOD_2}"],
     }
     assert moved.findings == []
+
+
+def test_a_broken_byte_leaves_all_other_letters_as_they_are():
+    text = '{"a": "α→β"}'
+    assert notebook.decode(text.encode().replace(b"a", b"\xff")) == text.replace("a", "\ufffd")
+
+
+NO_NOTEBOOKS = {
+    b"<!DOCTYPE html><html>": "this is a web page, no notebook",
+    b"\n<html>": "this is a web page, no notebook",
+    b"\x1f\x8b\x08\x00": "this is an archive of gzip, no notebook",
+    b"PK\3\4 ": "this is a zip, no notebook",
+    b"%PDF-1.7": "this is a PDF, no notebook",
+    b"version https://git-lfs.github.com/spec/v1\n": "this is a stand-in of Git LFS",
+    b'{"a": 1,\n=======\n"b": 1\n>>>>>>> mine\n}': "a merge conflict is left",
+}
+
+
+@pytest.mark.parametrize("data", NO_NOTEBOOKS)
+def test_what_it_is_instead_is_named(data):
+    with pytest.raises(notebook.NotebookError, match=NO_NOTEBOOKS[data]):
+        notebook.parse(data, "x.ipynb")
 
 
 TOO_MUCH = {
@@ -208,6 +247,14 @@ def test_a_notebook_of_the_exercise_comes_before_others(assignment, right):
     found = chosen(assignment, paper(other, "other.ipynb"), paper(right.encode()))
     assert found.shown == "class/a.ipynb"
     assert chosen(assignment, paper(other, "other.ipynb")).content == {"cells": []}
+
+
+def test_the_notebook_of_another_exercise_is_named(assignment):
+    other = json.dumps({"cells": [code("# EXERCISE: masks-1\nshown = 1")]}).encode()
+    (said,) = chosen(assignment, paper(other)).findings
+    assert said == (
+        "This is the notebook of another exercise: it holds masks-1. Hand in that of 90_demo."
+    )
 
 
 def zipped(files):

@@ -11,7 +11,7 @@ import pytest
 from data.handed_in import GOOD_1, GOOD_2, code, filled
 
 from attnlearn.__main__ import main
-from attnlearn.grading import notebook, source
+from attnlearn.grading import notebook, results, source
 
 pytestmark = pytest.mark.xdist_group(__name__)  # what its tests share is made once
 
@@ -94,6 +94,17 @@ def from_a_file(content):
     own(content)["source"] = f"{HERE}from mine import causal\n"
 
 
+def in_the_check(content):
+    check = next(cell for cell in content["cells"] if cell["id"] == "demo-1-check")
+    check["source"] = GOOD_1 + notebook.joined(check["source"])
+    content["cells"].remove(own(content))
+
+
+def filled_table(content):
+    content["cells"].insert(0, code("table = {}\nfor n in range(99):\n    table[n] = n"))
+    own(content)["source"] = HERE + GOOD_1.replace("(S)", "(table[S])", 1)
+
+
 def cell(**changes):
     """Changes of the first answer's cell."""
     return lambda content: own(content).update(changes)
@@ -172,6 +183,10 @@ ROWS = {
     "read from a file": (from_a_file, (0, 2, 1), "ModuleNotFoundError: No module named 'mine'"),
     "the checks' names": (first(before=NAMES, after="import numpy as np\n"), FULL, "rebinds"),
     "exit": (first(after="exit()\n"), FULL, ""),
+    "an error below": (first(after="1 / 0\n"), FULL, "Note: the answer cell stopped below"),
+    "in the check's cell": (in_the_check, FULL, ELSEWHERE),
+    "a wrong id": (cell(source=f"# EXERCISE: demo1\n{GOOD_1}"), FULL, ELSEWHERE),
+    "a filled table": (filled_table, FULL, "`table` of cell 1 came along"),
     "quit in a case": (first(case="quit()"), (0, 2, 1), "raised SystemExit"),
     "input": (first(case="input('?')"), (0, 2, 1), "raised StdinNotImplementedError"),
     "await": (first(before="import asyncio\nawait asyncio.sleep(0)\n"), FULL, ""),
@@ -267,6 +282,11 @@ def test_everybody_gets_what_is_right(graded, row):
 @pytest.mark.parametrize("row", CARELESS)
 def test_a_careless_answer_costs_nobody_else_anything(graded, row):
     assert points(graded[row]) == FULL, graded[row]
+
+
+def test_remarks_fit_into_a_table():
+    said = results._short([str(n) for n in range(5000)])
+    assert said[-2:] == ["59", "And 4940 remarks more."]
 
 
 def test_a_task_without_points_is_solved_or_not(graded):

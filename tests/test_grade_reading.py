@@ -3,11 +3,13 @@
 import io
 import os
 import stat
+import sys
 import zipfile
 from pathlib import Path, PurePosixPath
 
 import pytest
 
+from attnlearn.__main__ import main
 from attnlearn.grading.exports import grades
 from attnlearn.grading.handed_in import inbox, students, zips
 
@@ -62,6 +64,13 @@ NAMES = {
     "jane/03_masks.ipynb": ("jane", ""),
     "jane/masks.ipynb": ("jane", ""),
     "jane/03_masks/03_masks.ipynb": ("jane", ""),
+    "jane/Copy of 03_masks (1).ipynb": ("jane", ""),
+    "smith - Copy (2).ipynb": ("smith", ""),
+    "Copy of smith.ipynb": ("smith", ""),
+    "smith.ipynb.ipynb": ("smith", ""),
+    "smith.ipynb.download": ("smith", ""),
+    "smith.ipynb (1)": ("smith", ""),
+    "team_1_03_masks.ipynb": ("team_1", ""),
 }
 
 
@@ -149,6 +158,30 @@ def test_two_students_of_one_name_stay_two(tmp_path):
     assert len({key.casefold() for key in keys.values()}) == 6
 
 
+GROUPS = {
+    "of a section": (["a/03_masks_smith.ipynb", "a/03_masks_kim.ipynb"], {"smith", "kim"}),
+    "with a number": (["lab_3_03_masks_doe.ipynb", "lab_3_03_masks_roe.ipynb"], None),
+    "versions": (["jane/03_masks_v1.ipynb", "jane/03_masks_final2.ipynb"], {"jane"}),
+    "one and a draft": (["jane/03_masks_doe.ipynb", "jane/draft.ipynb"], {"jane"}),
+    "one and its data": (["jane/hw.ipynb", "jane/data.tar.gz"], {"jane"}),
+    "archives": (["jane.7z", "kim.tar.gz", "lee.ipynb"], {"jane", "kim", "lee"}),
+}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_student_takes_the_place_of_another(tmp_path, group):
+    files, names = GROUPS[group]
+    folder = handed_in(tmp_path / "class", dict.fromkeys(files, b""))
+    got = [name for name, _ in found(folder)]
+    assert set(got) == names if names else len(got) == len(files)
+
+
+def test_names_in_the_bytes_of_old_windows_stay_apart(tmp_path):
+    names = [os.fsdecode(f"{name}.ipynb".encode("cp1252")) for name in ("Müller", "Mäller")]
+    folder = handed_in(tmp_path / "class", dict.fromkeys(names, b""))
+    assert [name for name, _ in found(folder)] == ["Mäller", "Müller"]
+
+
 def test_keys_are_safe_file_names():
     names = ["a/../b", "..", "=cmd|' /C calc'!A0", "Smith", "smith", "山田 太郎", "x" * 300, ""]
     keys = students.keys([students.Student(name) for name in names])
@@ -158,6 +191,21 @@ def test_keys_are_safe_file_names():
         assert not set(key) & set("/\\:*?\"<>|' ")
         assert not key.startswith((".", "-"))
     assert keys[students.Student("Smith")] == "Smith"
+
+
+def test_keys_are_names_for_the_file_system_there_is(monkeypatch):
+    monkeypatch.setattr(students.sys, "getfilesystemencoding", lambda: "ascii")
+    keys = students.keys([students.Student(name) for name in ("山田", "山", "Kim")]).values()
+    assert len(set(keys)) == 3
+    assert all(key.isascii() for key in keys)
+
+
+def test_no_name_ends_a_run_where_its_lines_cannot_be_written(tmp_path, monkeypatch):
+    narrow = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", narrow)
+    assert main(["gradebook", str(tmp_path)]) == 1
+    print("山", file=narrow, flush=True)
+    assert narrow.buffer.getvalue() == b"\\u5c71\n"
 
 
 def test_names_lose_what_no_table_and_no_terminal_should_meet():
@@ -219,6 +267,12 @@ def encrypted():
     return bytes(data)
 
 
+def packed_unusually():
+    data = bytearray(zipped({"jane.ipynb": b"{}"}))
+    data[8] = data[data.rindex(b"PK\x01\x02") + 10] = 9
+    return bytes(data)
+
+
 def corrupt():
     data = bytearray(zipped({"jane.ipynb": os.urandom(2000)}))
     data[100:1200] = bytes(1100)
@@ -236,6 +290,9 @@ ARCHIVES = {
     "cut off": (zipped({"jane.ipynb": b"{}" * 500})[:60], "no archive, or a damaged one"),
     "no zip": (b"hello", "no archive, or a damaged one"),
     "empty": (zipped({}), "an empty archive"),
+    "no notebook": (zipped({"jane.pdf": b"%PDF"}), "an archive without a notebook"),
+    "of another kind": (zipped({"jane.7z": b"7z"}), "an archive, but no zip"),
+    "packed unusually": (packed_unusually(), "make an ordinary zip"),
     "junk only": (zipped({"__MACOSX/._jane.ipynb": b"{}"}), "an empty archive"),
 }
 
@@ -245,7 +302,7 @@ def test_a_bad_archive_says_why_and_harms_nothing(tmp_path, kind):
     data, words = ARCHIVES[kind]
     (tmp_path / "jane.zip").write_bytes(data)
     before = sorted(tmp_path.rglob("*"))
-    paper = only(tmp_path / "jane.zip")
+    *_, paper = inbox.papers([tmp_path / "jane.zip"], LIMIT)
     with pytest.raises(inbox.Unreadable, match=words):
         paper.read()
     assert ".." not in paper.place.parts
@@ -256,6 +313,77 @@ def test_a_bad_archive_says_why_and_harms_nothing(tmp_path, kind):
 def test_one_bad_member_leaves_the_others(tmp_path):
     (tmp_path / "c.zip").write_bytes(zipped({"../jane.ipynb": b"{}", "kim.ipynb": b"[]"}))
     papers = {paper.place.name: paper for paper in inbox.papers([tmp_path / "c.zip"], LIMIT)}
+    assert papers["kim.ipynb"].read() == b"[]"
+
+
+def test_a_zip_that_is_named_as_a_notebook_is_opened(tmp_path):
+    folder = handed_in(tmp_path / "class", {"jane.ipynb": zipped({"03_masks.ipynb": b"{}"})})
+    assert list(found(folder)) == [("jane", "")]
+    assert only(folder).read() == b"{}"
+
+
+def test_names_of_macos_are_utf_8_although_the_zip_does_not_say_so(tmp_path):
+    data = bytearray(zipped({"Müller.ipynb": b"{}"}))
+    data[7] = data[data.rindex(b"PK\x01\x02") + 9] = 0
+    (tmp_path / "class.zip").write_bytes(data)
+    assert only(tmp_path / "class.zip").place.name == "Müller.ipynb"
+
+
+def test_an_archive_is_opened_once_for_all_its_files(tmp_path, monkeypatch):
+    (tmp_path / "c.zip").write_bytes(zipped({f"{n}.ipynb": b"{}" for n in range(9)}))
+    papers = list(inbox.papers([tmp_path / "c.zip"], LIMIT))
+    opened = []
+    monkeypatch.setattr(zips, "opened", lambda file: opened.append(1) or zipfile.ZipFile(file))
+    assert {paper.read() for paper in papers} == {b"{}"}
+    assert len(opened) == 1
+
+
+def test_a_folder_that_is_empty_or_closed_is_not_lost(tmp_path, monkeypatch):
+    folder = handed_in(tmp_path / "class", {"jane/03_masks.ipynb": b"{}", "kim.ipynb": b"{}"})
+    (folder / "lee.ipynb").mkdir()
+    scandir = os.scandir
+
+    def closed(path):
+        if str(path).endswith("jane"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    papers = {paper.place.name: paper for paper in inbox.papers([folder], LIMIT)}
+    assert sorted(name for name, _ in found(folder)) == ["jane", "kim", "lee"]
+    with pytest.raises(inbox.Unreadable, match="Permission denied: hand it in again"):
+        papers["jane"].read()
+    with pytest.raises(inbox.Unreadable, match="an empty folder"):
+        papers["lee.ipynb"].read()
+
+
+def test_a_file_that_is_gone_when_its_turn_comes_costs_nobody_else(tmp_path):
+    folder = handed_in(tmp_path / "class", {"a.ipynb": b"{}", "b.ipynb": b"{}", "c.ipynb": b"{}"})
+    papers = inbox.papers([folder], LIMIT)
+    first = next(papers)
+    (folder / "b.ipynb").unlink()
+    second, third = papers
+    assert (first.read(), third.read()) == (b"{}", b"{}")
+    with pytest.raises(inbox.Unreadable, match="hand it in again"):
+        second.read()
+
+
+def test_a_disk_that_fails_while_it_is_read_costs_one_file(tmp_path, monkeypatch):
+    class Failing(io.BytesIO):
+        def read(self, *size):
+            raise OSError(5, "Input/output error")
+
+    paper = only(handed_in(tmp_path / "class", {"jane.ipynb": b"{}"}))
+    monkeypatch.setattr(inbox, "_open", lambda path: Failing())
+    with pytest.raises(inbox.Unreadable, match="Input/output error: hand it in again"):
+        paper.read()
+
+
+def test_a_member_without_a_name_ends_no_run(tmp_path):
+    data = zipped({"~": b"{}", "kim.ipynb": b"[]"}).replace(b"~", b"\0")
+    (tmp_path / "c.zip").write_bytes(data)
+    papers = {paper.place.name: paper for paper in inbox.papers([tmp_path / "c.zip"], LIMIT)}
+    assert papers["nameless"].read() == b"{}"
     assert papers["kim.ipynb"].read() == b"[]"
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import time
 
 import pytest
 from data.handed_in import GOOD_1, GOOD_2, TOP_LEFT, code, filled
@@ -116,6 +117,39 @@ def test_a_notebook_without_ids_and_metadata(exercise, move):
     assert (sources(moved, "demo-1"), sources(moved, "demo-2")) == ([GOOD_1], [GOOD_2])
 
 
+LINES = ["demo1", "demo_1", "Demo-1", "demo-1a", "demo-2", "masks-1"]
+
+
+@pytest.mark.parametrize("id", LINES)
+def test_a_line_with_a_wrong_id_does_not_cost_the_answer(exercise, move, id):
+    content = both(exercise)
+    cell(content, "demo-1-answer")["source"] = f"# EXERCISE: {id}\n{GOOD_1}"
+    moved = move(content)
+    assert list(moved.answers["demo-1"].values()) == [f"# EXERCISE: {id}\n{GOOD_1}"]
+    assert sources(moved, "demo-2") == [GOOD_2]
+    assert "cell 5 defines what it asks for, without `# EXERCISE: demo-1`" in moved.findings[0]
+
+
+@pytest.mark.parametrize("scaffold", [True, False])
+def test_an_answer_in_the_cell_of_a_check_counts(exercise, move, scaffold):
+    content = both(exercise, one=None)
+    check = cell(content, "demo-1-check")
+    check["source"] = GOOD_1 + notebook.joined(check["source"])
+    if not scaffold:
+        content["cells"].remove(cell(content, "demo-1-answer"))
+    moved = move(content)
+    assert sources(moved, "demo-1") == [GOOD_1]
+    assert "defines what it asks for" in moved.findings[0]
+
+
+def test_a_conflict_in_a_cell_is_named(exercise, move):
+    moved = move(both(exercise, one=f"<<<<<<< local\n{GOOD_1}=======\n{GOOD_1}>>>>>>> remote\n"))
+    assert moved.findings == [
+        "A merge conflict is left in cell 5: keep one of the two versions, and save it in Jupyter."
+    ]
+    assert move(both(exercise, one=f'"""\nReturns\n=======\n"""\n{GOOD_1}')).findings == []
+
+
 def test_a_missing_answer_is_reported_and_the_others_are_kept(exercise, move):
     content = both(exercise)
     content["cells"].remove(cell(content, "demo-2-answer"))
@@ -159,6 +193,14 @@ HELPERS = {
     "and what it needs": ("from math import pi\ndef rows(T, S):\n    return pi\n", None),
     "decorated": ("import functools\n@functools.cache\ndef rows(T, S):\n    return 1\n", None),
     "in a cell with magic": ("%matplotlib inline\nrows = min", "rows = min\n"),
+    "with commands": ("np.tril?\nfiles = !ls\n?max\nrows = min\n", "rows = min\n"),
+    "that divides below a command": ("%time 1\nrows = (7\n  % 5)\n", "rows = (7\n  % 5)\n"),
+    "set by a function": ("def f():\n    global rows\n    rows = min\nf()\n", None),
+    "that divides": ("rows = (7\n  % 5)\n", None),
+    "after a form feed": ("# a\x0cb\u2028c\nx = 1\nrows = min\n", "rows = min\n"),
+    "of a star": ("print(1)\nfrom math import *\n", "from math import *\n"),
+    "filled": ("rows = {}\nfor n in range(3):\n    rows[n] = n\nprint(rows)\n", "FILLED"),
+    "appended": ("rows = []\nrows.append(1)\nmax(rows)\n", "rows = []\nrows.append(1)\n"),
     "made in steps": ("rows = [1]\nx = 2\nrows += [2]\n", "rows = [1]\nrows += [2]\n"),
 }
 
@@ -167,12 +209,28 @@ HELPERS = {
 @pytest.mark.parametrize("below", [False, True])
 def test_a_definition_in_another_cell_comes_along(exercise, move, kind, below):
     text, taken = HELPERS[kind]
+    taken = text.replace("print(rows)\n", "") if taken == "FILLED" else taken
     content = both(exercise, one=HELPED)
     content["cells"].insert(len(content["cells"]) if below else 0, code(text))
     moved = move(content)
     assert sources(moved, "demo-1") == [taken or text, HELPED]
     assert "came along with the answer" in moved.findings[0]
     assert "1 / 0" not in json.dumps(moved.content)
+
+
+def test_a_global_that_is_counted_up_comes_along(exercise, move):
+    text = "def causal(T, S):\n    global count\n    count += 1\n    return count\n"
+    content = both(exercise, one=text)
+    content["cells"].insert(0, code("count = 0"))
+    assert sources(move(content), "demo-1") == ["count = 0\n", text]
+
+
+def test_a_line_of_many_statements_takes_no_longer_than_it_should(exercise, move):
+    content = both(exercise, one=HELPED)
+    content["cells"].insert(0, code("rows=0;" * 20_000))
+    start = time.monotonic()
+    assert sources(move(content), "demo-1")[0] == "rows=0;" * 20_000 + "\n"
+    assert time.monotonic() - start < 20
 
 
 def test_the_nearest_definition_above_counts(exercise, move):

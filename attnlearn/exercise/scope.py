@@ -88,10 +88,12 @@ def rebound(imports, namespace):
 
 
 def free_names(source):
-    """Names that the source reads, anywhere, and doesn't bind at its top level."""
+    """Names that the source reads, anywhere, and doesn't bind at its top level; those that a
+    function declares `global` count as read, for `x += 1` does read."""
     tables = _symbols(source)
     read = {s.get_name() for s in tables[0] if s.is_referenced()}
-    read |= {s.get_name() for t in tables[1:] for s in t if s.is_global() and s.is_referenced()}
+    for s in (s for t in tables[1:] for s in t if s.is_global()):
+        read |= {s.get_name()} if s.is_referenced() or s.is_declared_global() else set()
     return read - module_names(source) - set(dir(builtins))
 
 

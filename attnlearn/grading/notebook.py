@@ -1,5 +1,6 @@
 """Notebooks as plain dictionaries: read what people send, write what Git can compare."""
 
+import codecs
 import json
 import os
 import re
@@ -8,6 +9,18 @@ import tempfile
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 EXERCISE_LINE = re.compile(r"^[ \t]*# EXERCISE: ([\w-]+)", re.M)
 CHECK_CALL = re.compile(r"""\bcheck\(\s*["']([\w-]+)["']""")
+
+CONFLICT = re.compile(r"^[ \t]*(?:<{7}|>{7}) ", re.M)
+PADDING = "\ufeff\ufffd\0\x1a \t\r\n"  # what may lie around the text of a file
+KINDS = {
+    b"PK\3\4": "a zip",
+    b"\x1f\x8b": "an archive of gzip",
+    b"Rar!": "an archive of RAR",
+    b"7z\xbc\xaf": "an archive of 7-Zip",
+    b"%PDF": "a PDF",
+    b"version https://git-lfs": "a stand-in of Git LFS",
+}
+PAGE = re.compile(r"\s*<(!doctype|html|\?xml)\b", re.I)
 
 CHOOSE = "keep one of the two versions, and save it in Jupyter"
 SAVE = "open it in Jupyter and save it again, or go back to an earlier copy"
@@ -31,6 +44,8 @@ def load(path):
 
 def parse(data, path):
     """The same from its bytes; `path` is only named in messages."""
+    if kind := next((kind for head, kind in KINDS.items() if data.startswith(head)), None):
+        raise NotebookError(f"{path}: this is {kind}, no notebook; hand in the .ipynb file itself")
     try:
         text = decode(data)
     except UnicodeDecodeError:
@@ -39,10 +54,12 @@ def parse(data, path):
         ) from None
     if not text.strip():
         raise NotebookError(f"{path}: the file is empty; save the notebook again")
-    if re.search(r"^<{7} ", text, re.M):
+    if PAGE.match(text):
+        raise NotebookError(f"{path}: this is a web page, no notebook; download the .ipynb file")
+    if CONFLICT.search(text):
         raise NotebookError(f"{path}: a merge conflict is left in the file ('<<<<<<<'); {CHOOSE}")
     try:
-        notebook = json.loads(text)
+        notebook = json.loads(text.strip(PADDING), strict=False)  # a tab in a string is forgiven
     except (ValueError, RecursionError) as error:  # ValueError: a number of 5000 digits, too
         raise NotebookError(f"{path}: not JSON, or cut off ({error}); {SAVE}") from None
     return _normal(notebook, path)
@@ -124,7 +141,9 @@ def write(path, text):
 def joined(source):
     """The source of a cell as one string, however the file stores it."""
     lines = source if isinstance(source, list) else [source]
-    source = "".join(line for line in lines if isinstance(line, str))
+    lines = [line for line in lines if isinstance(line, str)]
+    bare = max(map(len, lines), default=0) > 1 and not any("\n" in line for line in lines)
+    source = ("\n" if bare else "").join(lines).removeprefix("\ufeff")
     source = source.replace("\r\n", "\n").replace("\0", "\ufffd")
     return source.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair
 
@@ -144,19 +163,26 @@ def changes(old, new):
 
 
 def decode(data):
-    """UTF-8, UTF-16 or UTF-32, else what old editors on Windows write."""
+    """UTF-8, UTF-16 or UTF-32, with some broken bytes even, else what old editors write."""
+    encoding = json.detect_encoding(data)
     try:
-        return data.decode(json.detect_encoding(data))
+        return data.decode(encoding)
     except UnicodeDecodeError:
-        if data.lstrip().startswith(b"{"):
-            return data.decode("cp1252", "replace")
-        raise
+        text = data.decode(encoding, "replace")
+        if not text.lstrip(PADDING).startswith("{"):
+            raise
+    broken = text.count("\ufffd")
+    unlike_ascii = len(text) - len(text.encode("ascii", "ignore"))
+    if encoding.startswith("utf-8") and 2 * broken >= unlike_ascii:
+        return data.removeprefix(codecs.BOM_UTF8).decode("cp1252", "replace")
+    return text
 
 
 def _normal(notebook, path):
     if not isinstance(notebook, dict):
         raise NotebookError(f"{path}: JSON, but not a notebook; hand in the .ipynb file")
     version = notebook.get("nbformat", 4)
+    version = 4 if version in (None, "4") else version
     if isinstance(version, int) and 0 < version < 4:
         how = "open it in Jupyter and save it (nbformat 4)"
         raise NotebookError(f"{path}: this is nbformat {version}: {how}")

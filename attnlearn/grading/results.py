@@ -17,6 +17,7 @@ from ..exercise.report import judge
 
 VERSION = 1
 LONGEST = 400  # characters of a sentence
+MOST = 60  # remarks on one submission: a cell of a table has to hold them
 
 
 def result(assignment, work, job=None, findings=()):
@@ -54,7 +55,9 @@ def _whose(work):
 
 
 def _short(findings):
-    return [text[:LONGEST] for text in dict.fromkeys(findings)]
+    short = [text[:LONGEST] for text in dict.fromkeys(findings)]
+    more = len(short) - MOST
+    return [*short[:MOST], f"And {more} remarks more."] if more > 0 else short
 
 
 def _head(assignment):

@@ -46,8 +46,24 @@ def read(path):
 
 
 def without_commands(source):
-    """The source with `pass` in place of notebook commands such as `%pip`."""
-    return re.sub(r"^([ \t]*)[%!].*$", r"\1pass", source, flags=re.M)
+    """The source with `pass` in place of notebook commands such as `%pip`, `x?` and `x = !ls`."""
+    if _is_python(source):  # a line of it may begin with `%` all the same
+        return source
+    likely = _without(source, r"[%!?]+\w.*")  # with a space it may be a sum that goes on
+    return likely if _is_python(likely) else _without(source, r"[%!?].*")
+
+
+def _without(source, command):
+    source = re.sub(rf"^([ \t]*)(?:{command}|[\w.%]+\?+[ \t]*)$", r"\1pass", source, flags=re.M)
+    return re.sub(r"^([ \t]*\w[\w, ]*=)[ \t]*[%!].*$", r"\1 None", source, flags=re.M)
+
+
+def _is_python(source):
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def _split(path):

@@ -57,7 +57,7 @@ class Verdict:
         source = "\n".join(answers.values())
         kept_raise = scope.unfinished(source, self.table["blank"])
         notes = [*self._stop(), *self._undefined(), *self._outside(source), *self._elsewhere()]
-        notes += self._rebound()
+        notes += [*self._rebound(), *self._stopped_late()]
         return report(self.task, self.table, self.values, kept_raise=kept_raise, notes=notes)
 
     def _nothing_arrived(self):
@@ -65,9 +65,14 @@ class Verdict:
         missed = all(value["k"] == "error" for value in values)
         return not values or (missed and missing_name(values, self.table) is not None)
 
+    def _stopped_late(self):
+        """An answer may be right although its cell did not end well."""
+        if self.solved:
+            yield from (f"Note: the answer cell stopped below its answer: {e}" for e in self.broken)
+
     def _stop(self):
         if self.stopped:
-            yield f"The check stopped: {self.stopped}"
+            yield f"The check stopped: {self.stopped.removeprefix('stopped: ')}"
 
     def _undefined(self):
         """Where a name that was missing is defined after all."""

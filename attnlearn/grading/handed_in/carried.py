@@ -1,11 +1,15 @@
 """The definitions that an answer reaches in other cells: they come along when it is moved."""
 
 import ast
+import io
 
 from ...exercise import scope
 from ..source import without_commands
 
 DEEPEST = 300  # levels of a syntax tree: what walks it recursively stays far from Python's limit
+STAR = "*"  # stands for the names of `from x import *`, which nobody knows
+CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "remove"}
+CHANGES |= {"reverse", "setdefault", "sort", "update"}
 
 
 def statements(cells, answer, known):
@@ -13,7 +17,8 @@ def statements(cells, answer, known):
 
     `cells` are {position: source} of the student's other code cells, `answer` maps the positions
     of the answer's own cells to their sources, `known` holds the names that need no definition.
-    The nearest definition above the answer counts, else the first one below it.
+    The nearest definition above the answer counts, else the first one below it. Along with it
+    come the statements between it and the answer that change its value.
     """
     own = [without_commands(source) for source in answer.values()]
     known = set(known).union(*map(scope.module_names, own))
@@ -21,20 +26,32 @@ def statements(cells, answer, known):
     if not wanted:
         return []
     first, taken = min(answer), {}
-    homes, binding = {}, {}  # {name: its cell}, {name: [(line, text)] there}
+    homes, binding, changing = {}, {}, {}  # {name: its cell}, {name: [(cell, line, text)]}
     for at in sorted(cells, key=lambda at: (at > first, -at if at < first else at)):
-        for line, names, text in _statements(cells[at]):
+        for line, names, changed, text in _statements(cells[at]):
             for name in names:
-                if homes.setdefault(name, at) == at:
-                    binding.setdefault(name, []).append((line, text))
+                if homes.setdefault(name, at) == at or name == STAR:
+                    binding.setdefault(name, []).append((at, line, text))
+            for name in changed:
+                changing.setdefault(name, []).append((at, line, text))
     while wanted:
         name = wanted.pop()
         known.add(name)
-        for line, text in binding.get(name, ()):
-            if (homes[name], line) not in taken:
-                taken[homes[name], line] = text
+        if name not in homes and STAR not in known:
+            wanted.add(STAR)
+        home = homes.get(name, first)
+        changes = [own for own in changing.get(name, ()) if own[0] == home or home < own[0] < first]
+        for at, line, text in (*binding.get(name, ()), *changes):
+            if (at, line) not in taken:
+                taken[at, line] = text
                 wanted |= scope.free_names(text) - known
     return [(at, taken[at, line]) for at, line in sorted(taken)]
+
+
+def definitions(source, names):
+    """The statements of a cell that define some of these names, as text."""
+    found = (text for _, bound, _, text in _statements(source) if bound & names)
+    return "".join(text.rstrip("\n") + "\n" for text in found)
 
 
 def readable(source):
@@ -59,20 +76,56 @@ def _depth(tree):
 
 
 def _statements(source):
-    """(line, names that it binds, text) of each statement at the top level of a cell.
-
-    Those that share their lines come as one.
-    """
+    """(line, names it binds, names whose values it changes, text) of each top-level statement."""
     source = without_commands(source)
     try:
         body = ast.parse(source).body
     except SyntaxError:
         return
-    lines, places = source.splitlines(keepends=True), {}
+    sets = {f.name: _globals(f) for f in body if isinstance(f, ast.FunctionDef)}
+    lines = list(io.StringIO(source, newline=None))  # as Python counts them: no form feeds
+    for first, last, nodes in _by_line(body):
+        text = "".join(lines[first - 1 : last])
+        names, changed = scope.module_names(text), set().union(*map(_changed, nodes))
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom) and node.names[0].name == STAR:
+                names.add(STAR)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+                names |= sets.get(getattr(node.value.func, "id", ""), set())
+        if names or changed:
+            yield first, names, changed, text
+
+
+def _by_line(body):
+    """(first line, last line, statements): those that share a line stay together."""
+    groups = []
     for node in body:
         first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
-        places[first, node.end_lineno] = None
-    for first, last in places:
-        text = "".join(lines[first - 1 : last])
-        if names := scope.module_names(text):
-            yield first, names, text
+        if groups and first <= groups[-1][1]:
+            groups[-1][1] = node.end_lineno
+            groups[-1][2].append(node)
+        else:
+            groups.append([first, node.end_lineno, [node]])
+    return groups
+
+
+def _globals(function):
+    """The names that a function may bind outside."""
+    return {x for node in ast.walk(function) if isinstance(node, ast.Global) for x in node.names}
+
+
+def _changed(statement):
+    """Names whose values a statement changes in place: `x[0] = 1`, `x.y = 1`, `x.append(1)`."""
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return set()
+    found = set()
+    for node in ast.walk(statement):
+        target = node.func if isinstance(node, ast.Call) else node
+        if not isinstance(target, (ast.Attribute, ast.Subscript)):
+            continue
+        is_call = target is not node and getattr(target, "attr", "") in CHANGES
+        if is_call or not isinstance(target.ctx, ast.Load):
+            while isinstance(target, (ast.Attribute, ast.Subscript)):
+                target = target.value
+            found |= {target.id} if isinstance(target, ast.Name) else set()
+    return found

@@ -3,10 +3,12 @@
 Nothing is unpacked to disk, no symbolic link is followed, no more than a limit is read.
 """
 
+import functools
 import io
 import os
 import re
 import stat
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -14,8 +16,10 @@ from pathlib import Path, PurePosixPath
 from . import zips
 
 JUNK = {"__MACOSX", ".DS_Store", ".ipynb_checkpoints", "__pycache__", ".git", "Thumbs.db"}
-NOTEBOOK = re.compile(r"\.ipynb(\.(txt|json))?$", re.I)  # some browsers add an ending
+NOTEBOOK = re.compile(r"\.ipynb(\W.*)?$", re.I)  # browsers and people add endings
 ARCHIVE = re.compile(r"\.zip$", re.I)
+OTHERS = re.compile(r"\.(7z|rar|tar|tgz|gz|bz2|xz)$", re.I)
+ZIP = b"PK\3\4"  # how one begins, whatever its name
 
 
 class Unreadable(ValueError):
@@ -25,11 +29,13 @@ class Unreadable(ValueError):
 @dataclass
 class Paper:
     """One file that was handed in. `place` holds the names on the way to it, the given one first;
-    `read()` gives its bytes or raises Unreadable."""
+    `read()` gives its bytes or raises Unreadable. An idle one is handed in, but holds no notebook:
+    it counts where nothing beside it does."""
 
     place: PurePosixPath
     time: float
     read: Callable[[], bytes]
+    idle: bool = False
 
     @property
     def is_notebook(self):
@@ -47,21 +53,45 @@ def papers(paths, limit):
 
 def _folder(folder, limit):
     root = PurePosixPath(folder.resolve().name)
-    for at, folders, files in os.walk(folder, followlinks=False):
+    troubles = []
+    for at, folders, files in os.walk(folder, onerror=troubles.append, followlinks=False):
         links = [name for name in folders if os.path.islink(os.path.join(at, name))]
         folders[:] = sorted(name for name in folders if not _is_junk(name) and name not in links)
-        for name in sorted([*files, *links]):
-            path = Path(at, name)
-            if not _is_junk(name):
-                yield from _file(path, root / path.relative_to(folder).as_posix(), limit)
+        here = root / Path(at).relative_to(folder).as_posix()
+        names = sorted(name for name in [*files, *links] if not _is_junk(name))
+        if NOTEBOOK.search(here.name) and not names and not folders:
+            yield _unreadable(here, 0.0, "an empty folder: hand in the notebook itself")
+        for name in names:
+            yield from _file(Path(at, name), here / name, limit)
+    for trouble in troubles:
+        place = root / Path(trouble.filename).relative_to(folder).as_posix()
+        yield _unreadable(place, 0.0, f"{trouble.strerror}: hand it in again", idle=True)
 
 
 def _file(path, place, limit):
-    time = path.lstat().st_mtime
-    if ARCHIVE.search(path.name):
+    try:
+        time = path.lstat().st_mtime
+    except OSError as error:  # it was there a moment ago
+        yield _unreadable(place, 0.0, f"{error.strerror}: hand it in again")
+        return
+    if ARCHIVE.search(path.name) or (NOTEBOOK.search(path.name) and _begins_as_zip(path)):
         yield from _archive(lambda: _open(path), place, time, limit)
+    elif OTHERS.search(path.name):
+        yield _of_another_kind(place, time)
     else:
         yield Paper(place, time, lambda: _read(path, limit))
+
+
+def _of_another_kind(place, time):
+    return _unreadable(place, time, "an archive, but no zip: hand in the .ipynb file", idle=True)
+
+
+def _begins_as_zip(path):
+    try:
+        with _open(path) as file:
+            return file.read(len(ZIP)) == ZIP
+    except (Unreadable, OSError):
+        return False
 
 
 def _archive(opened, place, time, limit, depth=0):
@@ -78,10 +108,19 @@ def _archive(opened, place, time, limit, depth=0):
         read = _of_zip(opened, member, limit)
         if ARCHIVE.search(member.names[-1]) and depth == 0:
             yield from _archive(_in_memory(read), inside, member.time, limit, 1)
+        elif OTHERS.search(member.names[-1]):
+            yield _of_another_kind(inside, member.time)
         else:
             yield Paper(inside, member.time, read)
     if not members:
         yield _unreadable(place, time, "an empty archive: hand in the notebook itself")
+    elif not any(_may_hold_work(member.names[-1]) for member in members):
+        why = "an archive without a notebook: hand in the .ipynb file"
+        yield _unreadable(place, time, why, idle=True)
+
+
+def _may_hold_work(name):
+    return bool(NOTEBOOK.search(name) or ARCHIVE.search(name) or OTHERS.search(name))
 
 
 def _of_zip(opened, member, limit):
@@ -89,28 +128,39 @@ def _of_zip(opened, member, limit):
 
     def read():
         try:
-            with opened() as file:
-                return zips.read(file, member, limit)
+            return zips.read(_kept_open(opened), member, limit)
         except zips.ZipError as error:
             raise Unreadable(str(error)) from None
 
     return read
 
 
+@functools.lru_cache(maxsize=2)
+def _kept_open(opened):
+    """The last archives, one in the other: to open one for each file in it would take too long."""
+    file = opened()
+    archive = zips.opened(file)
+    weakref.finalize(archive, file.close)
+    return archive
+
+
 def _in_memory(read):
     return lambda: io.BytesIO(read())
 
 
-def _unreadable(place, time, why):
+def _unreadable(place, time, why, idle=False):
     def read():
         raise Unreadable(why)
 
-    return Paper(place, time, read)
+    return Paper(place, time, read, idle)
 
 
 def _read(path, limit):
-    with _open(path) as file:
-        data = file.read(limit + 1)
+    try:
+        with _open(path) as file:
+            data = file.read(limit + 1)
+    except OSError as error:  # a disk or a network that fails
+        raise Unreadable(f"{error.strerror}: hand it in again") from None
     if len(data) > limit:
         raise Unreadable(too_large(limit))
     return data

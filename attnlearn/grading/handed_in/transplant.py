@@ -5,6 +5,7 @@ student's file play no part.
 """
 
 import builtins
+import functools
 from dataclasses import dataclass, field
 
 from ...exercise import scope
@@ -32,8 +33,8 @@ class Transplant:
 def transplant(pristine, student, tasks):
     """`tasks` maps each task's id to its table: blank, given, defines."""
     result = Transplant({**pristine, "cells": []})
-    cells = _code_of(student, result.findings)
-    own = {task: _answers(task, table, cells, result.findings) for task, table in tasks.items()}
+    cells = _code_of(student, tasks, result.findings)
+    own = {task: _answers(task, tasks, cells, result.findings) for task in tasks}
     result.findings += _no_code(student, own)
     for cell in pristine["cells"]:
         task = _answered(cell)
@@ -48,17 +49,21 @@ def transplant(pristine, student, tasks):
     return result
 
 
-def _code_of(student, findings):
+def _code_of(student, tasks, findings):
     """{position: source} of the code cells, without those that can't be analysed safely."""
-    cells = {}
+    cells, asked = {}, {name for table in tasks.values() for name in table["defines"]}
     for at, cell in notebook.code_cells(student):
         source = cell["source"]
+        if notebook.CONFLICT.search(source):
+            findings.append(f"A merge conflict is left in cell {at + 1}: {notebook.CHOOSE}.")
         if len(source) > LONGEST or not carried.readable(source):
             findings.append(f"Cell {at + 1} is too long or too deeply nested to be read.")
             line = notebook.EXERCISE_LINE.search(source)
             source = (
                 f"{line[0] if line else ''}\nraise SyntaxError('too long or too deeply nested')"
             )
+        elif notebook.CHECK_CALL.search(source) and not notebook.answers(cell):
+            source = carried.definitions(source, asked) or source  # an answer in a check's cell
         cells[at] = {**cell, "source": source}
     return cells
 
@@ -70,13 +75,14 @@ def _no_code(student, own):
             yield f"{task}: cell {at + 1} answers it, but is no code cell: make it one."
 
 
-def _answers(task, table, cells, findings):
+def _answers(task, tasks, cells, findings):
     """Positions of the cells that answer a task, in their order."""
-    marked = [at for at, cell in cells.items() if task in notebook.answers(cell)]
+    table = tasks[task]
+    marked = [at for at, cell in cells.items() if task in _claimed(cell, tasks)]
     unlike = list({_text(cells[at]): at for at in marked}.values())  # the last of equals
     written = [at for at in unlike if _text(cells[at]) != table["blank"].strip()]
     bound = set().union(*(_names(cells[at]) for at in written))
-    elsewhere = _defining({*table["defines"]} - bound, cells)
+    elsewhere = _defining({*table["defines"]} - bound, cells, tasks)
     findings += _about(task, marked, len(unlike), elsewhere)
     return sorted([*written, *elsewhere]) or unlike
 
@@ -96,19 +102,33 @@ def _about(task, marked, unlike, elsewhere):
         yield f"{task}: cells {numbers} answer it. {ran}"
 
 
-def _defining(names, cells):
-    """Unmarked cells that define some of these names; checks and other answers aside."""
+def _defining(names, cells, tasks):
+    """Cells that define some of these names; checks and answers of other tasks aside."""
     return [
         at
         for at, cell in cells.items()
         if names & _names(cell)
-        and not notebook.answers(cell)
+        and not _claimed(cell, tasks)
         and not notebook.CHECK_CALL.search(cell["source"])
     ]
 
 
+def _claimed(cell, tasks):
+    """The tasks that a cell says it answers; but one that defines only what others ask for does
+    not: its line, which somebody copied, is wrong."""
+    said = notebook.answers(cell) & tasks.keys()
+    names = _names(cell)
+    made = {task for task, table in tasks.items() if names & {*table["defines"]}}
+    return said & made if made else said
+
+
 def _names(cell):
-    return scope.module_names(without_commands(cell["source"]))
+    return _bound(cell["source"])
+
+
+@functools.lru_cache(maxsize=8192)  # each task asks for those of each cell
+def _bound(source):
+    return scope.module_names(without_commands(source))
 
 
 def _text(cell):
@@ -128,7 +148,7 @@ def _carry(result, task, cells, own, table):
     for at, text in carried.statements(others, answer, known):
         texts[at] = texts.get(at, "") + text.rstrip("\n") + "\n"
     for at, text in texts.items():
-        names = ", ".join(f"`{name}`" for name in sorted(scope.module_names(text)))
+        names = ", ".join(f"`{name}`" for name in sorted(scope.module_names(text))) or "code"
         result.findings.append(f"{task}: {names} of cell {at + 1} came along with the answer.")
         _add(result, task, {"source": text}, at)
 

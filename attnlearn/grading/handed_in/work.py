@@ -60,6 +60,12 @@ def choose(student, key, papers, assignment):
             break
     work.shown = students.clean(str(notebooks[chosen].place), longest=300)
     work.trouble = "" if work.content else troubles[chosen]
+    others = notebook.task_ids(work.content) if work.content else []
+    if others and assignment.tables.keys().isdisjoint(others):
+        work.findings.append(
+            f"This is the notebook of another exercise: it holds {', '.join(others[:9])}. "
+            f"Hand in that of {assignment.stem}."
+        )
     if len(notebooks) > 1:
         work.findings.append(
             f"{len(notebooks)} files were handed in. {_name(notebooks[chosen])} counts, the latest "
