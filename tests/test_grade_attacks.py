@@ -288,7 +288,7 @@ TIGHT = {"total-memory-mb": 900, "processes": 20, "disk-mb": 48}
 # What the student reads; Linux itself keeps the disk of L3 free, so there it is another error.
 STOPPED = {
     "writes results": "Error",
-    "stops the other kernels": "",  # its own threads die, too
+    "stops the other kernels": "",  # its own threads get its limits, and may die of them
     "starts too many processes": "too many processes",
     "takes memory in many processes": "too much memory",
     "fills the disk": "too much to disk",
@@ -425,7 +425,8 @@ def test_what_confines_keeps_out(confined):
         assert attacked["earned"] == 0, (name, attacked)
         assert other["earned"] == 1, (name, other)
         notes = " ".join(attacked["notes"])
-        assert bool(notes) == (name in STOPPED), (name, notes)  # the others ran to the end
+        if STOPPED.get(name) != "":
+            assert bool(notes) == (name in STOPPED), (name, notes)  # the others ran to the end
         if confined[name]["sandbox"]["level"] != "L3":
             assert STOPPED.get(name, "") in notes
 
