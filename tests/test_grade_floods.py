@@ -67,7 +67,7 @@ def test_a_cell_that_never_says_that_it_is_idle_ends(own):
     with pytest.raises(kernel.KernelDied):
         run(own, DRIP)
     assert own.fault == "time"
-    assert time.monotonic() - begin < 9
+    assert time.monotonic() - begin < 60
 
 
 @pytest.mark.parametrize("source", [IN_METADATA, MANY_PARTS], ids=["metadata", "parts"])
@@ -92,9 +92,9 @@ CELLS = {
 
 @pytest.mark.parametrize("kind", CELLS)
 def test_other_cells_are_searched_once(kind):
-    begin = time.monotonic()
+    begin = time.process_time()
     carried.statements({0: CELLS[kind]}, {1: "def f():\n    return x0"}, set())
-    assert time.monotonic() - begin < 9
+    assert time.process_time() - begin < 9
 
 
 def test_a_report_reads_each_cell_once():
@@ -104,16 +104,16 @@ def test_a_report_reads_each_cell_once():
     )
     case = {"name": "c", "weight": 1, "value": {"k": "none"}, "call": "", "rtol": 0, "atol": 0}
     table = {"cases": [case], "wrong": [], "points": 1, "blank": "", "given": [], "defines": []}
-    begin = time.monotonic()
+    begin = time.process_time()
     Verdict(exercise, "a", table, {"c": {"k": "none"}}, {}, None).report()
-    assert time.monotonic() - begin < 9
+    assert time.process_time() - begin < 9
 
 
 def test_a_long_path_is_no_name():
     source = "\n".join(["a" + ".b" * 290] * 300) + "\nnumpy.tril(numpy.x.x.x.x)"
-    begin = time.monotonic()
+    begin = time.process_time()
     assert forbid.found_in(source, ["numpy.tril"]) == "numpy.tril"
-    assert time.monotonic() - begin < 9
+    assert time.process_time() - begin < 9
 
 
 @pytest.mark.parametrize("code", ["x = {}1", "x = 1{}", "def f():\n    a{}"])

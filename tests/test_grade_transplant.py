@@ -228,9 +228,9 @@ def test_a_global_that_is_counted_up_comes_along(exercise, move):
 def test_a_line_of_many_statements_takes_no_longer_than_it_should(exercise, move):
     content = both(exercise, one=HELPED)
     content["cells"].insert(0, code("rows=0;" * 20_000))
-    start = time.monotonic()
+    start = time.process_time()
     assert sources(move(content), "demo-1")[0] == "rows=0;" * 20_000 + "\n"
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_the_nearest_definition_above_counts(exercise, move):
