@@ -369,3 +369,28 @@ def test_chapter_3_right_and_wrong(masks):
     page = (out / "feedback" / "wrong.html").read_text("utf-8")
     assert "Read: A mask is a question and Combining masks in chapter 3." in page
     assert (out / "seed.txt").stat().st_mode & 0o077 == 0
+
+
+def test_a_folder_is_for_one_exercise_and_what_is_left_in_it_is_named(request, tmp_path, capsys):
+    (tmp_path / "out" / "results").mkdir(parents=True)
+    old = tmp_path / "out" / "results" / "old.json"
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "jane.ipynb").write_text("no notebook")
+    for assignment, ending, words in [
+        ("03_masks", 1, "it holds results of 03_masks; give each exercise a folder of its own"),
+        ("90_demo", 0, "not handed in this time, but in"),
+    ]:
+        old.write_text(json.dumps({"version": 1, "assignment": assignment}))
+        assert main(call(request, tmp_path / "in", tmp_path / "out")) == ending
+        said = capsys.readouterr()
+        assert words in said.out + said.err
+
+
+def test_another_seed_is_said(request, tmp_path, capsys):
+    (tmp_path / "jane.ipynb").write_text("no notebook")
+    words = call(request, tmp_path / "jane.ipynb", tmp_path / "out")
+    for seed in (SEED, "another"):
+        words[words.index("--seed") + 1] = seed
+        assert main(words) == 0
+        said = capsys.readouterr().out
+        assert ("another seed than in the run before" in said) == (seed != SEED)

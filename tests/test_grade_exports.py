@@ -114,8 +114,20 @@ def test_canvas_gets_each_grade_in_its_own_row(grades):
     assert rows(text)[4]["Student"] == ODD[0]
     assert remarks == [
         "x y (x y.ipynb): not in the roster; left out",
-        "in the roster without a result, left as they were: 3",
+        "in the roster without a result, left as they were: Roe Jan, Roe Jan, Student Test",
     ]
+
+
+def test_the_number_of_a_submission_on_gradescope_is_no_students(grades):
+    own = {**result("Roe, Jan A", "101"), "file": "x/submission_101/03_masks.ipynb"}
+    text, remarks = canvas.table([own], grades, "Masks (55)")
+    assert column(text)[1] == ""
+    assert "not in the roster" in remarks[0]
+
+
+def test_canvas_refuses_a_column_that_is_not_there(grades):
+    with pytest.raises(stored.ExportError, match=r"no column 'Masks'; there are Masks \(55\)"):
+        canvas.table([result("doejane", "101")], grades, "Masks")
 
 
 def test_canvas_keeps_who_is_excused(grades):
@@ -169,7 +181,7 @@ def test_two_results_for_one_student_are_both_left_out(grades):
     text, remarks = canvas.table(handed_in, grades, "Masks (55)")
     assert column(text)[1] == ""
     assert [remark.partition(": ")[2] for remark in remarks[:2]] == (
-        ["2 results for one student; left out"] * 2
+        ["2 results for one student; left out: delete those that do not count"] * 2
     )
 
 
@@ -216,7 +228,7 @@ def test_moodle_gets_grades_and_comments_and_keeps_the_rest(tmp_path):
     )
     assert second["Feedback comments"] == "old words"
     assert second["Full name"] == "=SUM(A1)"
-    assert remarks == ["in the roster without a result, left as they were: 1"]
+    assert remarks == ["in the roster without a result, left as they were: =SUM(A1)"]
 
 
 def test_moodle_gets_no_comment_without_a_grade(tmp_path):

@@ -61,13 +61,15 @@ def _compare(out, exercise, names):
     for likeness in found:
         for key in likeness.too_long:
             print(f"{likeness.task}: the answer of {names[key]} is too long to compare")
-    most = [pair for pair in similar.together(found).items() if pair[1] > 1][:FEW]
+    most = [pair for pair in similar.together(found).items() if pair[1] > 1]
     if most:
         print("\nAlike in several tasks, which says more than one task does:")
         show(
             ["tasks", "one", "other"],
-            [[number, names[a], names[b]] for (a, b), number in most],
+            [[number, names[a], names[b]] for (a, b), number in most[:FEW]],
         )
+        if len(most) > FEW:
+            print(f"and {len(most) - FEW} pairs more")
     print(
         "\nlength: characters of the solution that are not in the scaffold, each name counted as "
         "one.\nknown answers: how alike the closest two right answers are that were written to "

@@ -64,8 +64,11 @@ def _made(options, results):
 
 
 def _one(options, results):
-    chosen = [r for r in results if options.student in (None, r["key"], r["student"])]
-    if len(chosen) != 1:
-        names = ", ".join(result["key"] for result in results[:5])
-        raise ValueError(f"--to {options.to} is for one result: say --student, one of {names}")
-    return chosen[0]
+    wanted = (options.student or "").casefold()
+    chosen = [r for r in results if wanted in ("", r["key"].casefold(), r["student"].casefold())]
+    if len(chosen) == 1:
+        return chosen[0]
+    names = ", ".join(result["key"] for result in results[:5]) + (", …" if len(results) > 5 else "")
+    if options.student and not chosen:
+        raise ValueError(f"no student {options.student!r}; there are {names}")
+    raise ValueError(f"--to {options.to} is for one result: say --student, one of {names}")

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from dataclasses import fields
 from functools import partial
@@ -42,6 +43,7 @@ def run(options):
     limits = Limits(**{limit.name: getattr(options, limit.name) for limit in fields(Limits)})
     paths, limit = submissions.paths(options), submissions.limit(options)
     _look_at_tls(options)
+    _look_at_results(options)
     try:
         box = _box(options, limits)
         script = assignment.find(options.assignment, options.exercises)
@@ -65,6 +67,15 @@ def _look_at_tls(options):
         raise ValueError("for TLS give all three: --tls-ca, --tls-cert and --tls-key")
     if options.tls_ca and not (options.dask or "").startswith("tls://"):
         raise ValueError("certificates are for a scheduler at tls://…: say --dask tls://…")
+
+
+def _look_at_results(options):
+    """A folder is for one exercise: exports and the table of grades take all that lies there."""
+    for path in (options.out / "results").glob("*.json"):
+        found = re.search(r'"assignment": "([^"]*)"', path.read_text("utf-8", "replace"))
+        if found and found[1] != options.assignment:
+            why = f"it holds results of {found[1]}; give each exercise a folder of its own"
+            raise ValueError(f"--out {options.out}: {why}")
 
 
 def _box(options, limits):
@@ -110,10 +121,16 @@ def _tell_left_out(names):
 def _report(done, out):
     fallen = sum(change.gain < 0 for change in done.changes)
     if done.changes:
-        print(f"{len(done.changes)} grades changed, {fallen} of them fell: {out / 'changes.csv'}")
+        grades = "1 grade" if len(done.changes) == 1 else f"{len(done.changes)} grades"
+        print(f"{grades} changed, {fallen} of them fell: {out / 'changes.csv'}")
+    keys = {result["key"] for result in done.results}
+    if stale := sorted(p.stem for p in (out / "results").glob("*.json") if p.stem not in keys):
+        some = ", ".join(stale[:10]) + (", …" if len(stale) > 10 else "")
+        print(f"not handed in this time, but in {out / 'results'}, and so in exports: {some}")
     levels = sorted({result["sandbox"]["level"] for result in done.results})
     where = f"sandbox {', '.join(levels) or 'unused'}"
-    print(f"{len(done.results)} submissions, {where}: {out / 'grades.csv'}")
+    submissions = "1 submission" if len(done.results) == 1 else f"{len(done.results)} submissions"
+    print(f"{submissions}, {where}: {out / 'grades.csv'}")
 
 
 def cores():

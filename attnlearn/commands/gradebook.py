@@ -32,8 +32,7 @@ def add(commands):
     parser.add_argument(
         "--policy",
         choices=["latest", "best"],
-        default="latest",
-        help="which attempt counts in --csv",
+        help="which attempt counts in --csv (latest)",
     )
     return parser
 
@@ -44,14 +43,17 @@ def run(options):
     from ..grading import notebook
     from ..grading.gradebook import Gradebook, counting
 
+    if options.policy and not options.csv:
+        raise ValueError("--policy says which attempt counts in a table: give --csv FILE, too")
+    policy = options.policy or "latest"
     path = options.out / "gradebook.sqlite" if options.out.is_dir() else options.out
     try:
         with Gradebook.read(path) as book:
             if options.verify is not None:
                 return _verify(book, options.verify)
             if options.csv:
-                notebook.write(options.csv, counting.table(book, options.policy))
-                print(f"the {options.policy} attempt of each student: {options.csv}")
+                notebook.write(options.csv, counting.table(book, policy))
+                print(f"the {policy} attempt of each student: {options.csv}")
             elif options.student:
                 return _student(book, options.student)
             elif options.changes:

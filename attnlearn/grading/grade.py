@@ -40,7 +40,10 @@ class Run:
 
     def __enter__(self):
         self.book = Gradebook(self.out / "gradebook.sqlite")
+        before = self.book.runs()
         self.number = self.book.begin(self.assignment, len(self.handed_in))
+        if before and before[-1]["seed_id"] != self.assignment.seed_id:
+            print("another seed than in the run before: all is graded anew", flush=True)
         self.progress = progress.show(len(self.handed_in))
         return self
 

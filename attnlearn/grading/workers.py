@@ -46,6 +46,7 @@ class Worker:
                 pass_fds=[far.fileno()],
                 stdin=subprocess.DEVNULL,
                 env=environment(TMPDIR=self.folder.name),
+                process_group=0,  # Ctrl-C is for its parent
             )
             OWN[self.process.pid] = processes.children().get(self.process.pid)
         far.close()
@@ -155,7 +156,7 @@ def serve(line, folder):
     """The life of a worker: it ends with its parent, and leaves Ctrl-C to it."""
     signal.signal(signal.SIGINT, lambda *about: None)
     threading.Thread(target=_end_with_parent, args=(os.getppid(), folder), daemon=True).start()
-    with contextlib.suppress(EOFError, ConnectionError):  # nobody is there any more
+    with contextlib.suppress(EOFError, OSError):  # nobody is there any more
         (make,) = line.recv()
         try:
             assignment = pickle.loads(make)()

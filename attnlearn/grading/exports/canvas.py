@@ -18,6 +18,9 @@ EXCUSED = "EX"
 def table(results, path, column=None):
     """(CSV, remarks). `column` is the assignment's heading in Canvas, such as "Masks (1234)"."""
     course = roster.Roster(path, ("Student", "ID"), ("LastName", "ID"))
+    if column and column not in course.columns:
+        there = ", ".join(name for name in course.columns if name not in KEPT)
+        raise roster.ExportError(f"{path}: no column {column!r}; there are {there or 'none'}")
     column = column or _heading(course, results[0]["assignment"])
     known = column in course.columns
     students = [row for row in course.rows if row["ID"].strip()]

@@ -3,9 +3,13 @@
 import csv
 import io
 import unicodedata
+from pathlib import PurePosixPath
 
 from .. import notebook
+from ..handed_in.students import GRADESCOPE
 from .stored import ExportError
+
+FEW = 10  # names in one line
 
 
 class Roster:
@@ -68,18 +72,25 @@ def matched(rows, results, names, ids=None):
     pairs = []
     for row, own in claims.values():
         if len(own) > 1:
-            remarks += [f"{_who(r)}: {len(own)} results for one student; left out" for r in own]
+            why = f"{len(own)} results for one student; left out: delete those that do not count"
+            remarks += [f"{_who(r)}: {why}" for r in own]
         elif own[0]["status"] == "ungraded":
             remarks.append(f"{_who(own[0])}: not graded yet; left as it was")
         else:
             pairs.append((row, own[0]))
-    if without := len(rows) - len(claims):
-        remarks.append(f"in the roster without a result, left as they were: {without}")
+    unclaimed = [row for row in rows if id(row) not in claims]
+    without = [" ".join(next(filter(None, names(row)), "?").split()) for row in unclaimed]
+    if without:
+        more = f" and {len(without) - FEW} more" if len(without) > FEW else ""
+        listed = f"{', '.join(without[:FEW])}{more}"
+        remarks.append(f"in the roster without a result, left as they were: {listed}")
     return pairs, remarks
 
 
 def _called(rows, result, names, ids):
-    if ids and result["student_id"]:
+    # The number that Gradescope gives is that of the submission, no student's.
+    of_submission = any(map(GRADESCOPE.match, PurePosixPath(result["file"]).parts))
+    if ids and result["student_id"] and not of_submission:
         return [row for row in rows if result["student_id"] == ids(row)]
     wanted = squeezed(result["student"])
     return [row for row in rows if wanted and wanted in map(squeezed, names(row))]
