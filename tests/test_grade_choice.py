@@ -112,6 +112,10 @@ def same(text):
     return text
 
 
+def each(change):
+    return lambda content: list(map(change, content["cells"])).clear()
+
+
 ALIKE = {
     "1 no checks": without_checks,
     "5 Colab": colab,
@@ -147,6 +151,9 @@ ALIKE = {
     "NaN": as_text(lambda text: text.replace('"cells"', '"x": NaN, "cells"', 1)),
     "a key twice": as_text(lambda text: text.replace('"cells"', '"cells": 3, "cells"', 1)),
     "a huge number": as_text(lambda text: text.replace("null", "9" * 4000)),
+    "kinds in capitals": each(lambda cell: cell.update(cell_type=cell["cell_type"].title())),
+    "no kinds": each(lambda cell: cell.pop("cell_type")),
+    "input for source": each(lambda cell: cell.update(input=cell.pop("source"))),
     "no version": lambda content: content.pop("nbformat"),
     "attachments": lambda content: own(content).update(attachments={"a.png": {"image/png": "A"}}),
     "in reverse": lambda content: content["cells"].reverse(),
@@ -181,6 +188,7 @@ NO_NOTEBOOKS = {
     b"PK\3\4 ": "this is a zip, no notebook",
     b"%PDF-1.7": "this is a PDF, no notebook",
     b"version https://git-lfs.github.com/spec/v1\n": "this is a stand-in of Git LFS",
+    b'{"cells": [{"cell_type": "code", "source": {"0": "x"}}]}': "no cell's code can be read",
     b'{"a": 1,\n=======\n"b": 1\n>>>>>>> mine\n}': "a merge conflict is left",
 }
 

@@ -71,6 +71,8 @@ NAMES = {
     "smith.ipynb.download": ("smith", ""),
     "smith.ipynb (1)": ("smith", ""),
     "team_1_03_masks.ipynb": ("team_1", ""),
+    "2026_11_30_doe.ipynb": ("2026_11_30_doe", ""),
+    "roe/exercises/03_masks.ipynb": ("roe", ""),
 }
 
 

@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from data.handed_in import GOOD_1, GOOD_2, TOP_LEFT, code, filled
+from data.handed_in import GOOD_1, GOOD_2, HELPER, TOP_LEFT, code, filled
 
 from attnlearn.exercise import MIME
 from attnlearn.grading import bank, bans, notebook, records, release, source
@@ -142,6 +142,60 @@ def test_an_answer_in_the_cell_of_a_check_counts(exercise, move, scaffold):
     assert "defines what it asks for" in moved.findings[0]
 
 
+@pytest.mark.parametrize("text", ["", TOP_LEFT], ids=["scaffold", "attempt"])
+@pytest.mark.parametrize("in_check", [False, True])
+def test_an_answer_below_its_cell_counts_as_the_check_saw_it(exercise, move, text, in_check):
+    content = both(exercise, one=text or None)
+    own = cell(content, "demo-1-answer")
+    own["source"] = notebook.joined(own["source"]) + "\n# mine is below\n"
+    check = cell(content, "demo-1-check")
+    at = content["cells"].index(check)
+    if in_check:
+        check["source"] = GOOD_1 + notebook.joined(check["source"])
+    else:
+        content["cells"].insert(at, code(GOOD_1))
+    content["cells"].append(code("def causal(T, S):\n    return 'scratch'\n"))
+    moved = move(content)
+    assert sources(moved, "demo-1")[-1] == GOOD_1
+    assert f"cell {at + 1} defines what it asks for" in moved.findings[0]
+    assert "scratch" not in json.dumps(moved.content)
+
+
+ADDED = ["def f(self):\n    return 1\ncausal.f = f\n", "@add(causal)\ndef f(self):\n    return 1\n"]
+
+
+@pytest.mark.parametrize("text", ADDED)
+def test_a_class_may_go_on_in_the_cells_below_it(exercise, move, text):
+    first = "class causal:\n    pass\n"
+    content = both(exercise, one=first)
+    content["cells"].insert(content["cells"].index(cell(content, "demo-1-check")), code(text))
+    assert sources(move(content), "demo-1") == [first, text]
+
+
+def test_two_tasks_may_ask_for_one_name(exercise, tables):
+    two = "def causal(x):\n    return x\n"
+    content = stripped(both(exercise, two=two))
+    for c in content["cells"]:
+        c["source"] = [line for line in c["source"] if "EXERCISE" not in line]
+    content = notebook.parse(json.dumps(content).encode(), "x.ipynb")
+    tables = tables | {"demo-2": tables["demo-2"] | {"defines": ["causal"]}}
+    moved = transplant(release.exercise_notebook(exercise), content, tables)
+    assert sources(moved, "demo-1") == [GOOD_1]
+    assert sources(moved, "demo-2") == [two]
+
+
+@pytest.mark.parametrize("answer_too", [False, True])
+def test_a_helper_in_the_cell_of_a_check_comes_along(exercise, move, answer_too):
+    answer = HELPED.replace("rows", "helper")
+    content = both(exercise, one=None if answer_too else answer)
+    check = cell(content, "demo-1-check")
+    own = HELPER + (answer if answer_too else "")
+    check["source"] = own + notebook.joined(check["source"])
+    moved = move(content)
+    assert sources(moved, "demo-1") == [HELPER, answer]
+    assert "`helper` of cell 6 came along" in moved.findings[-1]
+
+
 def test_a_conflict_in_a_cell_is_named(exercise, move):
     moved = move(both(exercise, one=f"<<<<<<< local\n{GOOD_1}=======\n{GOOD_1}>>>>>>> remote\n"))
     assert moved.findings == [
@@ -201,6 +255,10 @@ HELPERS = {
     "of a star": ("print(1)\nfrom math import *\n", "from math import *\n"),
     "filled": ("rows = {}\nfor n in range(3):\n    rows[n] = n\nprint(rows)\n", "FILLED"),
     "appended": ("rows = []\nrows.append(1)\nmax(rows)\n", "rows = []\nrows.append(1)\n"),
+    "filled by a call": ("rows = np.ones(3)\nnp.fill_diagonal(rows, 2)\nrows.fill(1)\n", None),
+    "set by a call": ("rows = max.__class__\nprint(rows)\nsetattr(rows, 'x', 1)\n", "FILLED"),
+    "changed as torch does": ("rows = np.ones(3)\nrows.mul_(2)\n", None),
+    "after a long command": ("!pip install -q \\\n  a b\nrows = min\n", "rows = min\n"),
     "made in steps": ("rows = [1]\nx = 2\nrows += [2]\n", "rows = [1]\nrows += [2]\n"),
 }
 

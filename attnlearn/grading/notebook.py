@@ -194,11 +194,20 @@ def _normal(notebook, path):
     for cell in cells:
         if not isinstance(cell.get("metadata"), dict):
             cell["metadata"] = {}
-        cell.setdefault("cell_type", "raw")
-        cell["source"] = joined(cell.get("source"))
+        kind = "code" if "outputs" in cell or "execution_count" in cell else "raw"
+        cell["cell_type"] = str(cell.get("cell_type", kind)).lower()
+    codes = [cell for cell in cells if cell["cell_type"] == "code"]
+    if codes and not any(isinstance(_source(cell), (str, list)) for cell in codes):
+        raise NotebookError(f"{path}: no cell's code can be read; {SAVE}")
+    for cell in cells:
+        cell["source"] = joined(_source(cell))
     if not isinstance(notebook.get("metadata"), dict):
         notebook["metadata"] = {}
     return notebook
+
+
+def _source(cell):
+    return cell.get("source", cell.get("input"))  # as nbformat 3 called it
 
 
 def _lines(source):

@@ -30,6 +30,7 @@ OPTIONS = {
     "wrong": set(),
     "setup": set(),
 }
+REST = r"(?:.*\\\n)*.*"  # of a command's line, and of those that go on with it
 
 
 class SourceError(ValueError):
@@ -49,13 +50,13 @@ def without_commands(source):
     """The source with `pass` in place of notebook commands such as `%pip`, `x?` and `x = !ls`."""
     if _is_python(source):  # a line of it may begin with `%` all the same
         return source
-    likely = _without(source, r"[%!?]+\w.*")  # with a space it may be a sum that goes on
-    return likely if _is_python(likely) else _without(source, r"[%!?].*")
+    likely = _without(source, r"[%!?]+\w" + REST)  # with a space it may be a sum that goes on
+    return likely if _is_python(likely) else _without(source, r"[%!?]" + REST)
 
 
 def _without(source, command):
     source = re.sub(rf"^([ \t]*)(?:{command}|[\w.%]+\?+[ \t]*)$", r"\1pass", source, flags=re.M)
-    return re.sub(r"^([ \t]*\w[\w, ]*=)[ \t]*[%!].*$", r"\1 None", source, flags=re.M)
+    return re.sub(rf"^([ \t]*\w[\w, ]*=)[ \t]*[%!]{REST}$", r"\1 None", source, flags=re.M)
 
 
 def _is_python(source):

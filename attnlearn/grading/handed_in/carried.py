@@ -2,14 +2,18 @@
 
 import ast
 import io
+import re
 
 from ...exercise import scope
+from .. import notebook
 from ..source import without_commands
 
 DEEPEST = 300  # levels of a syntax tree: what walks it recursively stays far from Python's limit
 STAR = "*"  # stands for the names of `from x import *`, which nobody knows
 CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "remove"}
-CHANGES |= {"reverse", "setdefault", "sort", "update"}
+CHANGES |= {"fill", "put", "resize", "reverse", "setdefault", "sort", "update"}
+FILLS = {"at", "copyto", "fill_diagonal", "heapify", "heappush", "place", "put", "put_along_axis"}
+FILLS |= {"putmask", "setattr", "shuffle"}  # they change their first argument
 
 
 def statements(cells, answer, known):
@@ -50,8 +54,22 @@ def statements(cells, answer, known):
 
 def definitions(source, names):
     """The statements of a cell that define some of these names, as text."""
-    found = (text for _, bound, _, text in _statements(source) if bound & names)
-    return "".join(text.rstrip("\n") + "\n" for text in found)
+    return _text(text for _, bound, _, text in _statements(source) if bound & names)
+
+
+def changed(source):
+    """Names whose values a cell changes in place: a method is added to a class."""
+    return set().union(*(names for _, _, names, _ in _statements(source)))
+
+
+def beside_checks(source):
+    """The statements of a check's cell that define anything, as text; the check aside."""
+    found = ((bound, text) for _, bound, _, text in _statements(source))
+    return _text(text for bound, text in found if bound and not notebook.CHECK_CALL.search(text))
+
+
+def _text(statements):
+    return "".join(text.rstrip("\n") + "\n" for text in statements)
 
 
 def readable(source):
@@ -115,15 +133,19 @@ def _globals(function):
 
 
 def _changed(statement):
-    """Names whose values a statement changes in place: `x[0] = 1`, `x.y = 1`, `x.append(1)`."""
+    """Names whose values a statement changes in place: `x[0] = 1`, `x.append(1)`, `put(x, 1)`."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return set()
+        calls = [call for call in statement.decorator_list if isinstance(call, ast.Call)]
+        return {x.id for call in calls for x in call.args if isinstance(x, ast.Name)}
     found = set()
     for node in ast.walk(statement):
         target = node.func if isinstance(node, ast.Call) else node
+        called = getattr(target, "attr", getattr(target, "id", "")) if target is not node else ""
+        if called in FILLS and node.args and isinstance(node.args[0], ast.Name):
+            found.add(node.args[0].id)
         if not isinstance(target, (ast.Attribute, ast.Subscript)):
             continue
-        is_call = target is not node and getattr(target, "attr", "") in CHANGES
+        is_call = called in CHANGES or re.fullmatch(r"[a-z]\w*[a-z\d]_", called)  # torch's
         if is_call or not isinstance(target.ctx, ast.Load):
             while isinstance(target, (ast.Attribute, ast.Subscript)):
                 target = target.value

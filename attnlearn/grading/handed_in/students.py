@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from .inbox import ARCHIVE, NOTEBOOK, OTHERS
 
 MOODLE = re.compile(r"(?P<name>.+)_(?P<id>\d+)_assignsubmission_(file|onlinetext)")
-CANVAS = re.compile(r"(?P<name>[^_]+?)(_LATE)?_(?P<id>\d+)_(?P<upload>\d+)_.")
+CANVAS = re.compile(  # a name has a letter: a date is none
+    r"(?P<name>(?=[^_]*[^\W\d_])[^_]+?)(_LATE)?_(?P<id>\d+)_(?P<upload>\d+)_."
+)
 GRADESCOPE = re.compile(r"submission_(?P<id>\d+)$")
 LIST = "submission_metadata.yml"  # Gradescope's, of names
 COPY = re.compile(r"([ _-]*\((\d+)\)|[ -]+Copy ?(\d*))+$", re.I)
@@ -122,7 +124,7 @@ def _plain(place, assignment, folder_is_student):
     name = _own_name(place.name, assignment)
     if name and not folder_is_student:
         return clean(name)
-    folders = [part for part in place.parts[:-1] if part not in ("/", assignment)]
+    folders = [part for part in place.parts[:-1] if part not in ("/", "exercises", assignment)]
     return clean(folders[-1] if folders else stem)
 
 

@@ -4,6 +4,7 @@ So checks that were edited, deleted or skipped, stored outputs, metadata and ker
 student's file play no part.
 """
 
+import ast
 import builtins
 import functools
 from dataclasses import dataclass, field
@@ -62,9 +63,11 @@ def _code_of(student, tasks, findings):
             source = (
                 f"{line[0] if line else ''}\nraise SyntaxError('too long or too deeply nested')"
             )
-        elif notebook.CHECK_CALL.search(source) and not notebook.answers(cell):
+        checks = notebook.CHECK_CALL.findall(source)
+        beside = carried.beside_checks(source) if checks else source
+        if checks and not notebook.answers(cell):
             source = carried.definitions(source, asked) or source  # an answer in a check's cell
-        cells[at] = {**cell, "source": source}
+        cells[at] = {**cell, "source": source, "beside": beside, "checks": checks}
     return cells
 
 
@@ -80,9 +83,12 @@ def _answers(task, tasks, cells, findings):
     table = tasks[task]
     marked = [at for at, cell in cells.items() if task in _claimed(cell, tasks)]
     unlike = list({_text(cells[at]): at for at in marked}.values())  # the last of equals
-    written = [at for at in unlike if _text(cells[at]) != table["blank"].strip()]
+    blank = _code(table["blank"])
+    written = [at for at in unlike if _code(cells[at]["source"]) != blank]
     bound = set().union(*(_names(cells[at]) for at in written))
-    elsewhere = _defining({*table["defines"]} - bound, cells, tasks)
+    lacking = {*table["defines"]} - bound
+    places = [_nearest(task, _defining({name}, cells, tasks), cells) for name in lacking]
+    elsewhere = sorted({*_below(task, written, cells, tasks)}.union(*places))
     findings += _about(task, marked, len(unlike), elsewhere)
     return sorted([*written, *elsewhere]) or unlike
 
@@ -102,15 +108,37 @@ def _about(task, marked, unlike, elsewhere):
         yield f"{task}: cells {numbers} answer it. {ran}"
 
 
-def _defining(names, cells, tasks):
-    """Cells that define some of these names; checks and answers of other tasks aside."""
+def _defining(names, cells, tasks, and_change=False):
+    """Cells that define some of these names, or change their values; checks and answers of other
+    tasks aside."""
     return [
         at
         for at, cell in cells.items()
-        if names & _names(cell)
+        if names & (_names(cell) | (carried.changed(cell["source"]) if and_change else set()))
         and not _claimed(cell, tasks)
         and not notebook.CHECK_CALL.search(cell["source"])
+        and not cell["source"].startswith("%%writefile")  # its text defines nothing
     ]
+
+
+def _nearest(task, places, cells):
+    """Those of some cells between the check before and the task's own, else those above its own,
+    else all: another task may ask for the same name, and below may lie a scratch copy."""
+    checks = [at for at in cells if cells[at]["checks"]]
+    own = [at for at in checks if task in cells[at]["checks"]]
+    end = max(own or places, default=0)
+    start = max((at for at in checks if at < end and at not in own), default=-1)
+    above = [at for at in places if at <= end]
+    return [at for at in above if at > start] or above or places
+
+
+def _below(task, written, cells, tasks):
+    """Cells without the line between an answer and its check that define the answer once more,
+    or go on with its class: the check that the student ran was one of the last of them."""
+    start = max(written, default=len(cells))
+    check = next((at for at in cells if at > start and task in cells[at]["checks"]), start)
+    between = {at: cell for at, cell in cells.items() if start < at <= check}
+    return _defining({*tasks[task]["defines"]}, between, tasks, and_change=True)
 
 
 def _claimed(cell, tasks):
@@ -131,6 +159,14 @@ def _bound(source):
     return scope.module_names(without_commands(source))
 
 
+def _code(source):
+    """What a cell does, its comments aside; where that can't be told, its text."""
+    try:
+        return ast.dump(ast.parse(without_commands(source)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return source.strip()
+
+
 def _text(cell):
     return cell["source"].strip()
 
@@ -138,9 +174,9 @@ def _text(cell):
 def _carry(result, task, cells, own, table):
     """The helper definitions that an answer reaches, in a cell above it for each of theirs."""
     others = {
-        at: cell["source"]
+        at: cell["beside"]
         for at, cell in cells.items()
-        if at not in own[task] and not notebook.CHECK_CALL.search(cell["source"])
+        if at not in own[task] or cell["checks"]  # a helper beside an answer in a check's cell
     }
     answer = {at: cells[at]["source"] for at in own[task]}
     known = {*table["given"], *dir(builtins), *scope.SHELL}
