@@ -2,21 +2,24 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
+from pathlib import Path
 
 import pytest
 from data import other_user
 
-from attnlearn.grading.isolation import probe, processes, sandbox
+from attnlearn.grading.isolation import folders, probe, processes, sandbox
 from attnlearn.grading.isolation.limits import Limits
 
 pytestmark = pytest.mark.xdist_group(__name__)  # what its tests share is made once
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only on Linux")
 
 INSIDE = """\
-import subprocess, sys, tempfile
+import ctypes, subprocess, sys, tempfile
 from pathlib import Path
 from attnlearn.grading.isolation import sandbox
 from attnlearn.grading.isolation.limits import Limits
@@ -27,9 +30,13 @@ if why := box.trouble():
 with tempfile.TemporaryDirectory() as folder:
     box.make_folders(folder)
     scratch = Path(folder, "scratch")
-    command = box.wrapped([sys.executable, "-c", sys.argv[2]], folder)
+    memory = ctypes.CDLL(None).shmget(0, 4096, 0o1666)
+    command = box.wrapped([sys.executable, "-c", sys.argv[2], str(memory)], folder)
     options = {"cwd": scratch, "env": box.environment(scratch), "timeout": 60}
-    print(subprocess.run(command, capture_output=True, text=True, check=True, **options).stdout)
+    try:
+        print(subprocess.run(command, capture_output=True, text=True, check=True, **options).stdout)
+    finally:
+        ctypes.CDLL(None).shmctl(memory, 0, None)
 """
 SEEN = """\
 import ctypes, json, mmap, os, resource, shutil, signal, socket, subprocess, sys, tempfile
@@ -50,6 +57,16 @@ def send(*address):
 def to_service(path):
     with socket.socket(socket.AF_UNIX) as own:
         own.connect(path)
+
+def slows(other):  # how soon its files are read and written
+    number = {"x86_64": 251, "aarch64": 30}[os.uname().machine]
+    before = LIBC.syscall(number + 1, 1, other)
+    LIBC.syscall(number, 1, other, 3 << 13)
+    return LIBC.syscall(number + 1, 1, other) != before
+
+def send_much():
+    with socket.socket(socket.AF_UNIX) as own:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 24)
 
 def copy():
     open("one", "w").close()
@@ -85,8 +102,12 @@ print(json.dumps({
     "datagrams": can(socket.socketpair, socket.AF_UNIX, socket.SOCK_DGRAM),
     "ptrace": can(LIBC.ptrace, 16, os.getppid(), 0, 0),
     "namespaces": can(LIBC.unshare, 1 << 28),
+    "news of a folder": can(LIBC.inotify_add_watch, LIBC.inotify_init(), b"/tmp", 0x100),
+    "memory of a known number": can(LIBC.shmat, int(sys.argv[1]), None, 0o10000),
+    "priority of others": os.getppid() != 0 and slows(os.getppid()),
     "io_uring": can(LIBC.syscall, 425, 8, ctypes.create_string_buffer(120)),
-    "uncounted memory": can(os.memfd_create, "x"),
+    "uncounted memory": can(os.memfd_create, "x") or can(open, "/dev/zero") or can(send_much),
+    "memory that outlasts its mapping": can(mmap.mmap, -1, 4096),
     "more memory": can(resource.setrlimit, resource.RLIMIT_DATA, (1 << 40, 1 << 40)),
     "limits of others": can(resource.prlimit, os.getppid() or 1, resource.RLIMIT_CPU, (1, 1)),
     "a great array": can(bytearray, 1 << 30),
@@ -117,8 +138,11 @@ NOTHING = {
     "datagrams": False,
     "ptrace": False,
     "namespaces": False,
+    "memory of a known number": False,
+    "priority of others": False,
     "io_uring": False,
     "uncounted memory": False,
+    "memory that outlasts its mapping": False,
     "more memory": False,
     "limits of others": False,
     "a great array": False,
@@ -147,6 +171,7 @@ def test_what_can_be_seen_and_done(python, level, user):
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     assert seen.pop("set user") is False
+    assert seen.pop("news of a folder") is (level == 3)  # of one of its own
     assert seen.pop("fills") is (level < 3)  # from outside that is seen; here Linux stops it
     assert seen == NOTHING
 
@@ -204,16 +229,16 @@ def family(request):
 @pytest.mark.parametrize("family", [64], indirect=True)
 def test_the_memory_of_all_processes_is_counted_once(family, tmp_path):
     assert len(family) == 4
-    assert processes.excess(family, tmp_path, Limits(total_memory_mb=200)) == "memory"
-    assert processes.excess(family, tmp_path, Limits(total_memory_mb=400)) is None
-    assert processes.excess(family, tmp_path, Limits(processes=3)) == "processes"
+    assert processes.excess(family, [tmp_path], Limits(total_memory_mb=200)) == "memory"
+    assert processes.excess(family, [tmp_path], Limits(total_memory_mb=400)) is None
+    assert processes.excess(family, [tmp_path], Limits(processes=3)) == "processes"
 
 
 @linux
 @pytest.mark.parametrize("family", [1], indirect=True)
 def test_pages_that_are_shared_count_once(family, tmp_path):
     assert sum(map(processes._resident, family)) > 200 * 2**20
-    assert processes.excess(family, tmp_path, Limits(total_memory_mb=200)) is None
+    assert processes.excess(family, [tmp_path], Limits(total_memory_mb=200)) is None
 
 
 @linux
@@ -224,16 +249,65 @@ def test_what_is_written_is_counted_though_it_is_deleted(tmp_path):
     (below / "link").symlink_to("/")  # not followed
     (below / "holes").touch()
     os.truncate(below / "holes", 2**40)  # takes no room
-    assert processes.excess({os.getpid()}, tmp_path, limits) is None
+    assert processes.excess({os.getpid()}, [tmp_path], limits) is None
     with open(below / "gone", "wb") as file:
         file.write(os.urandom(2**21))
         file.flush()
         (below / "gone").unlink()
-        assert processes.excess({os.getpid()}, tmp_path, limits) == "disk"
-    assert processes.excess({os.getpid()}, tmp_path, limits) is None
+        assert processes.excess({os.getpid()}, [tmp_path], limits) == "disk"
+    assert processes.excess({os.getpid()}, [tmp_path], limits) is None
     for n in range(800):
         (below / f"empty{n}").touch()
-    assert processes.excess({os.getpid()}, tmp_path, limits) == "disk"
+    assert processes.excess({os.getpid()}, [tmp_path], limits) == "disk"
+
+
+@linux
+def test_a_folder_that_nobody_can_look_into_counts_as_full(tmp_path, monkeypatch):
+    deep = tmp_path
+    for _ in range(20):
+        deep.mkdir(exist_ok=True)
+        monkeypatch.chdir(deep)
+        deep = Path("x" * 250)
+    assert processes.excess((), [tmp_path], Limits()) == "disk"
+    folders.remove(tmp_path / ("x" * 250))
+    (tmp_path / "shut").mkdir(0o300)
+    seen = processes.excess((), [tmp_path], Limits())
+    assert seen == (None if other_user.IS_ROOT else "disk")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="paths are short there")
+def test_a_folder_is_removed_however_deep_it_is(tmp_path, monkeypatch):
+    (tmp_path / "kept").touch()
+    with folders.temporary("scratch-") as folder:
+        monkeypatch.chdir(folder)
+        Path("link").symlink_to(tmp_path)
+        for _ in range(2000):
+            os.mkdir("d", 0o300)
+            Path("file").touch()
+            os.chdir("d")
+        os.chdir("/")
+    assert not Path(folder).exists()
+    assert (tmp_path / "kept").exists()
+
+
+@linux
+def test_threads_and_sockets_count(tmp_path):
+    limits, end = Limits(processes=2), threading.Event()
+    assert processes.excess({os.getpid()}, [tmp_path], limits) is None
+    many = [threading.Thread(target=end.wait) for _ in range(33)]
+    for thread in many:
+        thread.start()
+    assert processes.excess({os.getpid()}, [tmp_path], limits) == "processes"
+    end.set()
+    for thread in many:
+        thread.join()
+    before = processes._waiting({os.getpid()})
+    pairs = [socket.socketpair() for _ in range(50)]
+    more = processes._waiting({os.getpid()}) - before
+    assert more == 100 * int(processes.SENT.read_text())
+    for pair in pairs:
+        for one in pair:
+            one.close()
 
 
 def test_every_level_says_what_it_promises_and_what_not():

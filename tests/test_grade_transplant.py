@@ -370,6 +370,7 @@ HOSTILE = [
     {"k": "array", "dtype": "float64", "shape": [2], "b64": "AA=="},
     {"k": "array", "dtype": "object", "shape": [1], "b64": "AAAAAAAAAAA="},
     {"k": "array", "dtype": "V8", "shape": [1], "b64": "AAAAAAAAAAA="},
+    {"k": "array", "dtype": "(2,)f4", "shape": [2], "b64": "AAAAAAAAAAA="},
     {"k": "array", "dtype": "float64", "shape": [-1], "b64": "AAAAAAAAAAA="},
     {"k": "array", "dtype": "float64", "shape": [1.0], "b64": "AAAAAAAAAAA="},
     {"k": "array", "dtype": "float64", "shape": [True], "b64": "AAAAAAAAAAA="},

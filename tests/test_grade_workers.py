@@ -110,7 +110,7 @@ def test_a_worker_whose_parent_is_killed_ends_and_leaves_nothing(tmp_path):
         from test_grade_workers import Piece, fragile, workers
         worker = workers.Worker(partial(fragile, Path({str(tmp_path)!r})))
         worker.ask(workers.run.grade_one, Piece("a", "hangs"))
-        print(worker.folder.name, flush=True)
+        print(worker.folder, flush=True)
         worker.answer()
     """
     words, env = [sys.executable, "-c", code], workers.environment()

@@ -82,11 +82,11 @@ class GradingKernel(RunningKernel):
         self._limit, self._shown, self._next_look = int(output_mb * 2**20), 0, 0
         self._messages, self._until = collections.deque(), float("inf")
         self._before = processes.own_memory()
-        self._folder = tempfile.mkdtemp(prefix="k")
+        self.meeting = tempfile.mkdtemp(prefix="k")
         self.km = KernelManager(
             kernel_name=kernel_name,
             kernel_spec_manager=_Specs(argv),
-            **connection(self._folder),
+            **connection(self.meeting),
         )
         self.km.provisioner = Provisioner(
             server, parent=self.km, kernel_spec=self.km.kernel_spec, kernel_id=self.km.kernel_id
@@ -165,7 +165,7 @@ class GradingKernel(RunningKernel):
             self._lost.close()
             del self._lost
         super().stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.meeting, ignore_errors=True)
 
     def _stopped(self):
         """Is the process gone, or has it been ended for a fault? Looked at now and then only."""

@@ -156,7 +156,8 @@ class OfficialFile(ExerciseFile):
 
     def _too_much(self):
         own = processes.descendants().keys() - self.job.spared.keys()
-        return processes.excess(own, Path(self.kernel.cwd), self.job.sandbox.limits)
+        written = [Path(self.kernel.cwd), Path(self.kernel.meeting)]
+        return processes.excess(own, written, self.job.sandbox.limits)
 
 
 class OfficialItem(TaskItem):

@@ -1,12 +1,11 @@
 """One pytest session for one submission, from its notebook to its verdicts."""
 
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from . import bank, notebook, start
-from .isolation import processes, warm
+from .isolation import folders, processes, warm
 from .official import OfficialFile
 
 # pytest without the plugins and options that happen to lie around.
@@ -52,8 +51,8 @@ def run(job):
     job.server = warm.server(job.sandbox, job.packages)
     job.spared = processes.descendants()
     with (
-        tempfile.TemporaryDirectory(prefix="grade-") as folder,
-        tempfile.TemporaryDirectory(prefix="scratch-") as job.folder,
+        folders.temporary("grade-") as folder,
+        folders.temporary("scratch-") as job.folder,
     ):
         try:
             job.ahead = start.kernel(job)

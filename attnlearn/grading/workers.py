@@ -7,7 +7,6 @@ its folder.
 import contextlib
 import os
 import pickle
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import time
 from multiprocessing import Pipe, connection
 
 from . import results, run
-from .isolation import processes
+from .isolation import folders, processes
 from .kernel import environment
 
 FAREWELL = 10  # seconds for a worker to end by itself
@@ -37,15 +36,15 @@ class Worker:
 
     def __init__(self, make):
         self.line, far = Pipe()
-        self.folder = tempfile.TemporaryDirectory(prefix="worker-", ignore_cleanup_errors=True)
-        os.chmod(self.folder.name, 0o711)  # a kernel of another user passes through
+        self.folder = tempfile.mkdtemp(prefix="worker-")
+        os.chmod(self.folder, 0o711)  # a kernel of another user passes through
         command = [sys.executable, "-m", "attnlearn.grading.workers"]
         with KNOWN:
             self.process = subprocess.Popen(
-                [*command, str(far.fileno()), self.folder.name],
+                [*command, str(far.fileno()), self.folder],
                 pass_fds=[far.fileno()],
                 stdin=subprocess.DEVNULL,
-                env=environment(TMPDIR=self.folder.name),
+                env=environment(TMPDIR=self.folder),
                 process_group=0,  # Ctrl-C is for its parent
             )
             OWN[self.process.pid] = processes.children().get(self.process.pid)
@@ -74,7 +73,7 @@ class Worker:
         self.process.kill()
         self.process.wait()
         OWN.pop(self.process.pid)
-        self.folder.cleanup()
+        folders.remove(self.folder)
 
 
 class Crew:
@@ -173,7 +172,7 @@ def _end_with_parent(parent, folder):
     while os.getppid() == parent:
         time.sleep(1)
     processes.end_all({})
-    shutil.rmtree(folder, ignore_errors=True)
+    folders.remove(folder)
     os._exit(1)
 
 
@@ -181,4 +180,4 @@ if __name__ == "__main__":
     try:
         serve(connection.Connection(int(sys.argv[1])), sys.argv[2])
     finally:
-        shutil.rmtree(sys.argv[2], ignore_errors=True)
+        folders.remove(sys.argv[2])

@@ -65,7 +65,7 @@ def by_landlock(limits, meeting, packages, show, names, scratch, other_user):
         [
             *((landlock.READ, path) for path in (*show, path)),
             *((landlock.LIST, path) for path in names),
-            *((landlock.USE, f"/dev/{name}") for name in ("null", "zero", "full")),
+            *((landlock.USE, f"/dev/{name}") for name in ("null", "full")),
             *((landlock.READ, f"/dev/{name}") for name in ("random", "urandom")),
             (landlock.WRITE, scratch),
             *((landlock.MEET, path) for path in meeting),

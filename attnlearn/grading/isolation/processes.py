@@ -6,15 +6,19 @@ child of the grader, so it stays in the tree. Elsewhere only the kernel's proces
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 import sys
 import time
 from pathlib import Path
 
+from .launch import THREADS
+
 PROC = Path("/proc")
 CHILD_SUBREAPER = 36  # of prctl
 SMALLEST = 4096  # bytes that the shortest file counts, for a million of them fill a disk, too
+SENT = PROC / "sys/net/core/wmem_default"  # bytes that may wait in a socket
 PATIENCE = 5  # seconds until what was killed must be gone
 
 
@@ -58,14 +62,33 @@ def end_orphans(own):
     _end(orphans)
 
 
-def excess(own, folder, limits):
+def excess(own, folders, limits):
     """Which limit these processes break together, and with what they wrote: or None."""
-    if len(own) > limits.processes:
+    if len(own) > limits.processes or sum(map(_threads, own)) > limits.processes * THREADS:
         return "processes"
-    most = limits.total_memory_mb * 2**20
+    most = limits.total_memory_mb * 2**20 - _waiting(own)
     if sum(map(_resident, own)) > most and sum(map(_share, own)) > most:
         return "memory"
-    return "disk" if _written(own, folder) > limits.disk_mb * 2**20 else None
+    return "disk" if _written(own, folders) > limits.disk_mb * 2**20 else None
+
+
+def _threads(pid):
+    try:
+        return os.stat(PROC / str(pid) / "task").st_nlink - 2
+    except OSError:
+        return 0
+
+
+def _waiting(own):
+    """Bytes that may wait in the sockets of these processes: Linux tells nobody how many do."""
+    sockets = set()
+    for pid in own:
+        with contextlib.suppress(OSError):
+            for handle in os.scandir(PROC / str(pid) / "fd"):
+                with contextlib.suppress(OSError):
+                    sockets.add(os.readlink(handle.path))
+    number = sum(name.startswith("socket:") for name in sockets)
+    return number * int(SENT.read_text()) if number else 0
 
 
 def own_memory():
@@ -95,20 +118,25 @@ def _sum(path, *names):
     return sum(int(value.split()[0]) * 1024 for name, _, value in lines if name in names)
 
 
-def _written(own, folder):
-    """Bytes on the disk below a folder, and in files there that are deleted but still open."""
-    return sum(_below(folder)) + sum(_deleted(own, folder).values())
+def _written(own, folders):
+    """Bytes on the disk below folders, and in files there that are deleted but still open."""
+    return sum(sum(_below(at)) + sum(_deleted(own, at).values()) for at in folders)
 
 
 def _below(folder):
+    """Bytes of each file. A folder that nobody can look into, or too deep, may hold any number."""
     waiting = [folder]
     while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                about = entry.stat(follow_symlinks=False)
-                yield max(about.st_blocks * 512, SMALLEST)
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    about = entry.stat(follow_symlinks=False)
+                    yield max(about.st_blocks * 512, SMALLEST)
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.ENAMETOOLONG):
+                yield float("inf")
 
 
 def _deleted(own, folder):

@@ -64,6 +64,18 @@ IN_SIGHT = {
     "semget": (64, 190),
     "msgget": (68, 186),
     "mq_open": (240, 180),
+    # whose they are is asked of the user alone, and their numbers can be guessed
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
+    "semctl": (66, 191),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    # they tell the names of what others make in a folder that can't be listed
+    "inotify_add_watch": (254, 27),
+    "fanotify_init": (300, 262),
 }
 # These do nothing and say that all is well, for libraries insist: a copy of a file ends with the
 # first of them, a thread of ZeroMQ begins with the last.
@@ -95,10 +107,12 @@ QUIET = {
     "sched_setscheduler": (144, 119),
     "sched_setparam": (142, 118),
     "sched_setattr": (314, 274),
-    "ioprio_set": (30, 251),
+    "ioprio_set": (251, 30),
 }
 SOCKET, SOCKETPAIR = (41, 198), (53, 199)
 CLONE, CLONE3, PRLIMIT = (56, 220), (435, 435), (302, 261)
+MMAP, SHARED_ANONYMOUS = (9, 222), 0x21
+SETSOCKOPT, SEND_BUFFER = (54, 208), 7
 
 
 def refuse(calls, quiet):
@@ -125,6 +139,11 @@ def _program(code, column, calls, quiet):
     lines += _where(CLONE[column], [_argument(0), _step(ANY_OF, NAMESPACES, 0, 1)], errno.EPERM)
     lines += _where(CLONE3[column], [], errno.ENOSYS)  # its flags can't be seen; libc uses clone
     lines += _where(PRLIMIT[column], [_argument(0), _step(EQUAL, 0, 1, 0)], errno.EPERM)
+    # What is mapped no longer, or waits in a socket, is memory that no process is charged with.
+    shared = [_step(AND, SHARED_ANONYMOUS), _step(EQUAL, SHARED_ANONYMOUS, 0, 1)]
+    lines += _where(MMAP[column], [_argument(3), *shared], errno.EPERM)
+    send_buffer = [_argument(2), _step(EQUAL, SEND_BUFFER, 0, 1)]
+    lines += _where(SETSOCKOPT[column], send_buffer, errno.EPERM)
     return [*lines, _step(RETURN, ALLOW)]
 
 

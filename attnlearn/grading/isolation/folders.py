@@ -1,0 +1,48 @@
+"""Folders that strangers wrote to: removed however deep they are, and whatever they forbid."""
+
+import contextlib
+import os
+import tempfile
+
+
+@contextlib.contextmanager
+def temporary(prefix):
+    """A folder that is gone in the end. `shutil` fails below a thousand others."""
+    folder = tempfile.mkdtemp(prefix=prefix)
+    try:
+        yield folder
+    finally:
+        remove(folder)
+
+
+def remove(top):
+    """What lies in a folder of a folder is moved up, so no path is long; errors are passed over."""
+    number, left = 0, None
+    while left != (left := _entries(top)):  # until nothing is gained any more
+        for path in left:
+            if not os.path.isdir(path) or os.path.islink(path):
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+                continue
+            for inner in _entries(path):
+                number += 1
+                with contextlib.suppress(OSError):
+                    _open(inner)
+                    os.rename(inner, os.path.join(top, f".{number}"))
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+    with contextlib.suppress(OSError):
+        os.rmdir(top)
+
+
+def _entries(folder):
+    with contextlib.suppress(OSError):
+        _open(folder)
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    return []
+
+
+def _open(path):
+    """For us: who has made a folder may have closed it."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        os.chmod(path, 0o700)
