@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from . import bank, notebook, start
+from .handed_in.transplant import transplant
 from .isolation import folders, processes, warm
 from .official import OfficialFile
 
@@ -34,8 +35,9 @@ UNUSED = (
 class Job:
     """What one submission needs to run, and what came of it."""
 
-    def __init__(self, transplant, assignment):
-        self.transplant, self.tables = transplant, assignment.tables
+    def __init__(self, content, assignment):
+        self.content, self.transplant = content, None
+        self.pristine, self.tables = assignment.pristine, assignment.tables
         self.sandbox, self.seed = assignment.sandbox, assignment.seed
         self.packages = assignment.packages
         self.values = {task: {} for task in self.tables}
@@ -56,6 +58,7 @@ def run(job):
     ):
         try:
             job.ahead = start.kernel(job)
+            job.transplant = transplant(job.pristine, job.content, job.tables)
             code = _pytest(job, Path(folder))
         finally:
             if job.ahead:

@@ -37,6 +37,7 @@ PACKAGES = (
 BEFORE = (HERE, *os.environ.get("PYTHONPATH", "").split(os.pathsep))  # of sys.path
 DEATH_SIGNAL = 1  # of prctl
 LARGEST = 2**17  # bytes of a request
+PATIENCE = 2e-4  # seconds until a thread gives way: those of a kernel pass each message on
 
 
 def main():
@@ -92,6 +93,7 @@ def run_kernel(arguments, folder, environment):
     limits, box, *command = arguments
     connection_file = command[command.index("-f") + 1]
     os.setsid()
+    sys.setswitchinterval(PATIENCE)
     leave_files()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.environ.clear()
