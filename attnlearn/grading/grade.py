@@ -89,9 +89,9 @@ class Run:
                 yield own
 
     def keep(self, own, result):
-        self.found[own.key] = result
         self.book.add(self.number, result)
         notebook.write(self.out / "results" / f"{own.key}.json", results.dumps(result))
+        self.found[own.key] = result  # when it is written, for Ctrl-C may come between
         page = feedback.page(result, self.assignment)
         notebook.write(self.out / "feedback" / f"{own.key}.html", page)
         graded = own if result["status"] == "graded" else replace(own, content=None)
