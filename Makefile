@@ -8,7 +8,7 @@ READY := .venv/ready
 PACKAGE := $(shell find attnlearn -name '*.py' -o -name '*.json' -o -name '*.npz' | sort)
 PAGES := $(wildcard book/*.ipynb book/*.md book/*.bib book/evidence/*.json exercises/*.ipynb book/_static/* book/_templates/*)
 SITE := _build/html/ready
-EXPERIMENTS := language heads recall extrapolation sparse decoding quantization
+EXPERIMENTS := language heads recall extrapolation sparse decoding quantization course graders
 
 export PYTHONHASHSEED := 0
 export JUPYTER_PLATFORM_DIRS := 1

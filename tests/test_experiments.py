@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 STORED = sorted(path.stem for path in (ROOT / "book" / "evidence").glob("*.json"))
 FIELDS = {"name", "command", "commit", "date", "host", "seeds", "seconds", "figures"}
 NAMES = "extrapolation", "heads", "language", "quantization", "recall", "sparse"
+LONG = "course", "graders"  # their quick runs take minutes, too
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_the_same_seeds_give_the_same_figures(name, quick):
     assert quick(name)["figures"] == quick(name)["figures"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *LONG])
 def test_what_is_stored_says_how_it_was_made(name):
     record = evidence(name)
     assert set(record) >= FIELDS
@@ -62,7 +63,7 @@ def test_what_is_stored_says_how_it_was_made(name):
 
 
 def test_every_experiment_is_stored():
-    assert set(NAMES) <= set(STORED)
+    assert {*NAMES, *LONG} <= set(STORED)
 
 
 def test_the_stored_model_is_the_one_that_was_measured(monkeypatch):
