@@ -1,6 +1,5 @@
 """`attnlearn classroom`: a workflow that grades on GitHub."""
 
-import re
 from pathlib import Path
 
 
@@ -19,13 +18,13 @@ def add(commands):
 
 
 def run(options):
-    from ..grading import assignment, notebook
+    from ..grading import assignment, notebook, source
     from ..grading.exports import workflow
 
     if bool(options.exercises) != bool(options.repository):
         raise ValueError("exercises of your own need both: --exercises and --repository")
     script = assignment.find(options.assignment, options.exercises)
-    torch = re.search(r"^\s*(?:import|from) torch\b", script.read_text("utf-8"), re.M)
+    torch = "torch" in source.imported(script.read_text("utf-8"))
     text = workflow.text(
         options.assignment,
         options.notebook or f"{options.assignment}.ipynb",

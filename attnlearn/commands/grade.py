@@ -113,24 +113,28 @@ def _crew(options, script, ready):
 
 
 def _tell_left_out(names):
+    from ..grading.listed import some
+
     if names:
-        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-        print(f"left out, no notebooks: {', '.join(names[:10])}{more}", file=sys.stderr)
+        print(f"left out, no notebooks: {some(names)}", file=sys.stderr)
 
 
 def _report(done, out):
     fallen = sum(change.gain < 0 for change in done.changes)
     if done.changes:
-        grades = "1 grade" if len(done.changes) == 1 else f"{len(done.changes)} grades"
-        print(f"{grades} changed, {fallen} of them fell: {out / 'changes.csv'}")
+        changed = f"{_many(done.changes, 'grade')} changed, {fallen} of them fell"
+        print(f"{changed}: {out / 'changes.csv'}")
     keys = {result["key"] for result in done.results}
     if stale := sorted(p.stem for p in (out / "results").glob("*.json") if p.stem not in keys):
         some = ", ".join(stale[:10]) + (", …" if len(stale) > 10 else "")
         print(f"not handed in this time, but in {out / 'results'}, and so in exports: {some}")
     levels = sorted({result["sandbox"]["level"] for result in done.results})
     where = f"sandbox {', '.join(levels) or 'unused'}"
-    submissions = "1 submission" if len(done.results) == 1 else f"{len(done.results)} submissions"
-    print(f"{submissions}, {where}: {out / 'grades.csv'}")
+    print(f"{_many(done.results, 'submission')}, {where}: {out / 'grades.csv'}")
+
+
+def _many(things, name):
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def cores():

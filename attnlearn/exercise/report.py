@@ -69,11 +69,16 @@ def judge(case, value):
     return Line(WRONG if sentence else RIGHT, case["name"], call, sentence or "")
 
 
+def visible(values, table):
+    """The values of those cases that a student may be told of."""
+    hidden = {case["name"] for case in table["cases"] if case.get("hidden")}
+    return {name: value for name, value in values.items() if name not in hidden}
+
+
 def report(task, table, values, *, unjudged=(), kept_raise=False, notes=()):
     """The verdict on the values of one task, `{case: encoded value}`."""
     cases = table["cases"]
     errors = [v for v in values.values() if v["k"] == "error"]
-    hidden = {c["name"] for c in cases if c.get("hidden")}
     if errors and len(errors) == len(values):
         if all(map(is_blank, errors)):
             line = "The line `raise NotImplementedError` still runs: delete it."
@@ -82,7 +87,7 @@ def report(task, table, values, *, unjudged=(), kept_raise=False, notes=()):
             line = f"`{missing}` is not defined. Run the answer cell first, and see that it ends "
             return Report(f"{task}: no answer found.", notes=[line + "without an error."])
         if all(e["v"] == "Forbidden" for e in errors):
-            told = [v["msg"] for name, v in values.items() if name not in hidden]
+            told = [v["msg"] for v in visible(values, table).values()]
             return Report(f"{task}: not allowed.", notes=[*map(_sentence, told[:1]), *notes])
     lines = [
         Line(OPEN, c["name"], c["call"])

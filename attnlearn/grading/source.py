@@ -46,6 +46,11 @@ def read(path):
     return Exercise(path, cells, _tasks(cells))
 
 
+def imported(script):
+    """The packages that the text of a script imports."""
+    return set(re.findall(r"^\s*(?:import|from) (\w+)", script, re.M))
+
+
 def without_commands(source):
     """The source with `pass` in place of notebook commands such as `%pip`, `x?` and `x = !ls`."""
     if _is_python(source):  # a line of it may begin with `%` all the same

@@ -4,7 +4,7 @@ import functools
 import re
 
 from ..exercise import diagnose, scope
-from ..exercise.report import Report, missing_name, report
+from ..exercise.report import Report, missing_name, report, visible
 from . import notebook
 
 
@@ -19,8 +19,7 @@ class Verdict:
     def __init__(self, exercise, task, table, values, errors, stopped):
         self.exercise, self.task, self.table, self.values = exercise, task, table, values
         self.errors, self.stopped = errors, stopped
-        hidden = {case["name"] for case in table["cases"] if case.get("hidden")}
-        self.shown = {name: value for name, value in values.items() if name not in hidden}
+        self.shown = visible(values, table)
         failing = diagnose.failing(values, table)
         weights = {case["name"]: case["weight"] for case in table["cases"]}
         kept = sum(weight for name, weight in weights.items() if name not in failing)

@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 import shlex
 import zipfile
 from importlib import metadata
@@ -10,6 +9,7 @@ from importlib import metadata
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from .. import source
 from ..kernel import PACKAGE_PARENT
 from . import gradescope
 
@@ -77,7 +77,7 @@ def _package():
 
 def requirements(script):
     """The grader's packages and all that these need, in the versions that are installed here."""
-    imported = set(re.findall(r"^\s*(?:import|from) (\w+)", script, re.M))
+    imported = source.imported(script)
     waiting, found = [*NEEDED, *(name for name in OPTIONAL if name in imported)], {}
     while waiting:
         key = canonicalize_name(waiting.pop())

@@ -7,9 +7,8 @@ from pathlib import PurePosixPath
 
 from .. import notebook
 from ..handed_in.students import GRADESCOPE
+from ..listed import some
 from .stored import ExportError
-
-FEW = 10  # names in one line
 
 
 class Roster:
@@ -81,9 +80,7 @@ def matched(rows, results, names, ids=None):
     unclaimed = [row for row in rows if id(row) not in claims]
     without = [" ".join(next(filter(None, names(row)), "?").split()) for row in unclaimed]
     if without:
-        more = f" and {len(without) - FEW} more" if len(without) > FEW else ""
-        listed = f"{', '.join(without[:FEW])}{more}"
-        remarks.append(f"in the roster without a result, left as they were: {listed}")
+        remarks.append(f"in the roster without a result, left as they were: {some(without)}")
     return pairs, remarks
 
 
