@@ -7,7 +7,7 @@ nothing that an answer has seen of a hidden case can show up in the report on a 
 from pathlib import Path
 
 from ..exercise import forbid
-from . import bans, careless, records, start
+from . import ahead, bans, careless, records, start
 from .isolation import processes
 from .items import ExerciseFile, TaskItem
 from .verdict import Verdict
@@ -75,12 +75,15 @@ class OfficialFile(ExerciseFile):
         return self.known[task]["hidden_checks"]
 
     def setup(self):
-        self.kernel, self.job.ahead = self.job.ahead or start.kernel(self.job), None
+        first, self.job.first = self.job.first, None
+        self.kernel = first or self.job.keep(start.kernel(self.job))
         self.kernel.watch = self._too_much
         tables = str(Path(self.kernel.cwd, start.TABLES))
         told = {"SEED": self.job.seed, "MODE": "grade", "TABLES": tables}
         self.fresh = FRESH.format(told={f"ATTNLEARN_{key}": told[key] for key in told})
         self.kernel.await_ready(START_SECONDS)
+        if first:
+            ahead.prepare(self.job)
         self._begin()
 
     def _begin(self):
@@ -89,11 +92,14 @@ class OfficialFile(ExerciseFile):
     def teardown(self):
         if hasattr(self, "kernel"):
             super().teardown()
-        processes.end_all(self.job.spared)
+        self._end_all()
+
+    def _end_all(self):
+        processes.end_all(self.job.spared, ahead.process())
 
     def revive(self):
         if not self.kernel.is_alive():
-            processes.end_all(self.job.spared)  # what the dead kernel has left behind
+            self._end_all()  # what the dead kernel has left behind
         super().revive()
 
     def run(self, source, at):
@@ -155,7 +161,7 @@ class OfficialFile(ExerciseFile):
         return records.values(outputs, task, self.job.findings), stopped
 
     def _too_much(self):
-        own = processes.descendants().keys() - self.job.spared.keys()
+        own = processes.below(self.job.spared, ahead.process()).keys()
         written = [Path(self.kernel.cwd), Path(self.kernel.meeting)]
         return processes.excess(own, written, self.job.sandbox.limits)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from . import bank, notebook, start
+from . import ahead, bank, notebook
 from .handed_in.transplant import transplant
 from .isolation import folders, processes, warm
 from .official import OfficialFile
@@ -43,27 +43,31 @@ class Job:
         self.values = {task: {} for task in self.tables}
         self.stopped, self.errors, self.findings = {}, {}, []
         self.verdicts = {}
-        self.server, self.ahead = None, None  # of warm kernels, and the first of them
-        self.spared, self.folder = {}, None  # processes that are not ours, and our scratch folders
+        self.server, self.first = None, None  # of warm kernels, and the first of them
+        self.spared, self.homes = {}, []  # processes that are not ours, and folders of our kernels
+
+    def keep(self, kernel):
+        """The kernel; its folder is removed with the job."""
+        self.homes.append(kernel.home)
+        return kernel
 
 
 def run(job):
     """Run a job to its verdicts; when this returns, every process of the kernel is dead."""
     processes.adopt_orphans()
     job.server = warm.server(job.sandbox, job.packages)
-    job.spared = processes.descendants()
-    with (
-        folders.temporary("grade-") as folder,
-        folders.temporary("scratch-") as job.folder,
-    ):
+    job.spared = processes.below({}, ahead.process())
+    with folders.temporary("grade-") as folder:
         try:
-            job.ahead = start.kernel(job)
+            job.first = job.keep(ahead.take(job))
             job.transplant = transplant(job.pristine, job.content, job.tables)
             code = _pytest(job, Path(folder))
         finally:
-            if job.ahead:
-                job.ahead.stop()
-            processes.end_all(job.spared)
+            if job.first:
+                job.first.stop()
+            processes.end_all(job.spared, ahead.process())
+            for home in job.homes:
+                folders.remove(home)
     if code == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     return job

@@ -1,4 +1,4 @@
-"""Start the sandboxed kernel of a submission: it gets ready while pytest is still starting."""
+"""Start the sandboxed kernel of a submission."""
 
 import tempfile
 from pathlib import Path
@@ -12,13 +12,13 @@ TABLES = "tables"  # the folder in the scratch folder
 
 
 def kernel(job):
-    """A kernel in a new folder of the job's; it has yet to be waited for."""
+    """A kernel in a new folder, its `home`; it has yet to be waited for."""
     sandbox, limits = job.sandbox, job.sandbox.limits
-    folder = Path(tempfile.mkdtemp(dir=job.folder))
+    folder = Path(tempfile.mkdtemp(prefix="scratch-"))
     sandbox.make_folders(folder)
     scratch = folder / "scratch"
     notebook.write(scratch / TABLES / "tables.json", notebook.dumps(_lean(job.tables, limits)))
-    return GradingKernel(
+    started = GradingKernel(
         CURRENT_ENV_KERNEL_NAME,
         cwd=str(scratch),
         seconds=limits.cell_seconds,
@@ -27,6 +27,8 @@ def kernel(job):
         output_mb=limits.output_mb,
         server=job.server,
     )
+    started.home, started.tables = folder, job.tables
+    return started
 
 
 def _lean(tables, limits):

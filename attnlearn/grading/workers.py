@@ -15,7 +15,7 @@ import threading
 import time
 from multiprocessing import Pipe, connection
 
-from . import results, run
+from . import ahead, results, run
 from .isolation import folders, processes
 from .kernel import environment
 
@@ -163,9 +163,13 @@ def serve(line, folder):
             line.recv()
             line.send(error)
             return
-        while True:
-            function, *arguments = line.recv()
-            line.send(function(assignment, *arguments))
+        ahead.on = True
+        try:
+            while True:
+                function, *arguments = line.recv()
+                line.send(function(assignment, *arguments))
+        finally:
+            ahead.end()
 
 
 def _end_with_parent(parent, folder):

@@ -47,9 +47,20 @@ def children():
     return {pid: start for pid, (parent, start) in _table().items() if parent == os.getpid()}
 
 
-def end_all(spared):
-    """Kill whatever is below this process and not in `spared`, until nothing is left."""
-    _end(lambda: descendants().items() - spared.items())
+def tree(root):
+    """{pid: start time} of a process and all below it; nothing of None."""
+    own = _table().get(root)
+    return {root: own[1], **descendants(root)} if own else {}
+
+
+def below(spared, waiting=None):
+    """What is below this process, but for those in `spared` and the tree of one that waits."""
+    return dict(descendants().items() - spared.items() - tree(waiting).items())
+
+
+def end_all(spared, waiting=None):
+    """Kill whatever is `below`, until nothing is left."""
+    _end(lambda: below(spared, waiting).items())
 
 
 def end_orphans(own):

@@ -1,0 +1,44 @@
+"""One kernel ahead: while a submission runs, the kernel of the next one gets ready.
+
+Nothing of a submission has touched it: it is as far from the one that runs as the kernel of
+another worker. Only a process that grades one after the other turns this on.
+"""
+
+from . import start
+from .isolation import folders
+
+on = False
+_waiting = None
+
+
+def take(job):
+    """The kernel that waits, or a new one."""
+    global _waiting
+    kernel, _waiting = _waiting, None
+    if kernel and not (kernel.is_alive() and kernel.tables is job.tables):
+        _end(kernel)
+        kernel = None
+    return kernel or start.kernel(job)
+
+
+def prepare(job):
+    global _waiting
+    if on and _waiting is None:
+        _waiting = start.kernel(job)
+
+
+def process():
+    """The number of the process that waits, or None."""
+    return _waiting.km.provisioner.pid if _waiting and _waiting.is_alive() else None
+
+
+def end():
+    global _waiting
+    kernel, _waiting = _waiting, None
+    if kernel:
+        _end(kernel)
+
+
+def _end(kernel):
+    kernel.stop()
+    folders.remove(kernel.home)
