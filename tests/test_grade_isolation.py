@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,11 @@ def fill():
         with open(f"full{n}", "wb") as file:
             file.write(bytes(1 << 20))
 
+def leaves():
+    tell = [sys.executable, "-c", "import os; print(os.getpgrp(), os.getsid(0))"]
+    told = subprocess.run(tell, start_new_session=True, stdout=subprocess.PIPE).stdout
+    return told.split() != [b"%d" % os.getpgrp(), b"%d" % os.getsid(0)]
+
 package = os.path.dirname(attnlearn.__file__)
 outside = ["/x", "/usr/x", "/tmp/x", "/var/tmp/x", package + "/x"]
 print(json.dumps({
@@ -104,6 +110,7 @@ print(json.dumps({
     "namespaces": can(LIBC.unshare, 1 << 28),
     "news of a folder": can(LIBC.inotify_add_watch, LIBC.inotify_init(), b"/tmp", 0x100),
     "memory of a known number": can(LIBC.shmat, int(sys.argv[1]), None, 0o10000),
+    "leaves its group": leaves(),
     "priority of others": os.getppid() != 0 and slows(os.getppid()),
     "io_uring": can(LIBC.syscall, 425, 8, ctypes.create_string_buffer(120)),
     "uncounted memory": can(os.memfd_create, "x") or can(open, "/dev/zero") or can(send_much),
@@ -172,6 +179,7 @@ def test_what_can_be_seen_and_done(python, level, user):
     seen = json.loads(done.stdout)
     assert seen.pop("set user") is False
     assert seen.pop("news of a folder") is (level == 3)  # of one of its own
+    assert seen.pop("leaves its group") is (level == 3)  # there all end with the first of them
     assert seen.pop("fills") is (level < 3)  # from outside that is seen; here Linux stops it
     assert seen == NOTHING
 
@@ -223,6 +231,41 @@ def family(request):
             parent.stdout.readline()
         yield processes.descendants().keys() - spared.keys()
         processes.end_all(spared)
+
+
+# Each of these processes lives for less time than a look at all of them takes.
+CHAIN = """\
+import os, time
+end = time.monotonic() + 8
+while time.monotonic() < end:
+    if os.fork():
+        os._exit(0)
+"""
+
+
+@linux
+def test_processes_that_hand_over_to_a_child_are_ended():
+    processes.adopt_orphans()
+    spared = processes.descendants()
+    command = [sys.executable, "-S", "-E", "-c", CHAIN]
+    with subprocess.Popen(command, start_new_session=True):
+        time.sleep(0.3)
+        processes.end_all(spared)
+    assert not processes.descendants().keys() - spared.keys()
+
+
+@linux
+def test_a_group_with_one_who_stays_is_left_alone():
+    processes.adopt_orphans()
+    code = "import os, signal, time; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
+    code += "os.fork(); print('ready', flush=True); time.sleep(60)"
+    options = {"stdout": subprocess.PIPE, "start_new_session": True}
+    with subprocess.Popen([sys.executable, "-c", code], **options) as leader:
+        leader.stdout.readline(), leader.stdout.readline()
+        processes.end_all({leader.pid: processes.descendants()[leader.pid]})
+        assert len(processes.tree(leader.pid)) == 1
+        assert leader.poll() is None
+        leader.kill()
 
 
 @linux

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from .launch import THREADS
 
@@ -36,21 +37,21 @@ def descendants(root=None):
     """{pid: start time} of all processes below this one, the dead that wait for us included."""
     table, found, parents = _table(), {}, {root or os.getpid()}
     while parents:
-        children = {pid for pid, (parent, _) in table.items() if parent in parents}
+        children = {pid for pid, process in table.items() if process.parent in parents}
         parents = children - found.keys()
-        found |= {pid: table[pid][1] for pid in parents}
+        found |= {pid: table[pid].start for pid in parents}
     return found
 
 
 def children():
     """{pid: start time} of the processes that have this one as their parent."""
-    return {pid: start for pid, (parent, start) in _table().items() if parent == os.getpid()}
+    return {pid: own.start for pid, own in _table().items() if own.parent == os.getpid()}
 
 
 def tree(root):
     """{pid: start time} of a process and all below it; nothing of None."""
     own = _table().get(root)
-    return {root: own[1], **descendants(root)} if own else {}
+    return {root: own.start, **descendants(root)} if own else {}
 
 
 def below(spared, waiting=None):
@@ -166,8 +167,9 @@ def _deleted(own, folder):
 def _end(find):
     end = time.monotonic() + PATIENCE
     while left := find():
+        groups = _groups({pid for pid, _ in left})
         for number in (signal.SIGSTOP, signal.SIGKILL):  # the stopped can't fork meanwhile
-            for pid, _ in left:
+            for pid in (*(-group for group in groups), *(pid for pid, _ in left)):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
         for pid, _ in left:
@@ -178,12 +180,29 @@ def _end(find):
         time.sleep(0.01)
 
 
+def _groups(left):
+    """The process groups that these have to themselves.
+
+    A signal to a group also reaches the child of one that forks meanwhile: processes that hand
+    over faster than anybody can look have no other end.
+    """
+    table = _table()
+    groups = {table[pid].group for pid in left & table.keys()} - {os.getpgrp()}
+    return {group for group in groups if group in left or group not in table}
+
+
+class _Process(NamedTuple):
+    parent: int
+    group: int
+    start: int
+
+
 def _table():
-    """{pid: (parent, start time)} of every process (Linux)."""
+    """{pid: process} of all (Linux)."""
     table = {}
     for name in os.listdir(PROC) if sys.platform == "linux" else []:
         with contextlib.suppress(OSError, ValueError, IndexError):
             with open(f"{PROC}/{name}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
-            table[int(name)] = (int(fields[1]), int(fields[19]))
+            table[int(name)] = _Process(*(int(fields[i]) for i in (1, 2, 19)))
     return table

@@ -101,6 +101,9 @@ QUIET = {
     "utimes": (235, None),
     "futimesat": (261, None),
     "utimensat": (280, 88),
+    # who leaves the group of its kernel can hand over to a child faster than anybody can kill
+    "setsid": (112, 157),
+    "setpgid": (109, 154),
     # other processes of the same user would run slower
     "setpriority": (141, 140),
     "sched_setaffinity": (203, 122),
