@@ -14,10 +14,11 @@ from data.handed_in import GOOD_1, GOOD_2, filled
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME
 
 from attnlearn.grading import assignment, notebook, run, source
+from attnlearn.grading.environment import PACKAGE_PARENT
 from attnlearn.grading.handed_in.students import Student
 from attnlearn.grading.handed_in.work import Work
 from attnlearn.grading.isolation import processes, sandbox, warm
-from attnlearn.grading.kernel import PACKAGE_PARENT, GradingKernel
+from attnlearn.grading.kernel import GradingKernel
 
 pytestmark = [
     pytest.mark.xdist_group(__name__),  # what its tests share is made once
@@ -156,6 +157,7 @@ def test_kernels_have_the_packages_that_were_asked_for(unboxed, tmp_path, packag
 
 def test_a_dead_server_is_replaced_and_a_kernel_starts_without_one(unboxed, tmp_path):
     server = warm.server(unboxed)
+    assert server.await_ready()
     os.kill(server.process.pid, signal.SIGKILL)
     server.process.wait()
     with kernel(unboxed, tmp_path / "k", server) as started:
@@ -168,6 +170,7 @@ def test_a_dead_server_is_replaced_and_a_kernel_starts_without_one(unboxed, tmp_
 def test_a_server_that_does_not_answer_is_ended(unboxed, tmp_path, monkeypatch):
     monkeypatch.setattr(warm, "ANSWER_SECONDS", 0.5)
     server = warm.Server(unboxed)
+    assert server.await_ready()
     os.kill(server.process.pid, signal.SIGSTOP)
     with kernel(unboxed, tmp_path / "k", server) as started:
         assert printed(started, "print(1)") == "1\n"

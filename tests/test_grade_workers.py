@@ -73,7 +73,7 @@ def importable(monkeypatch):
 
 
 def results(tmp_path, pieces, jobs=2):
-    with workers.Crew(partial(fragile, tmp_path), jobs) as crew:
+    with workers.Crew(jobs, make=partial(fragile, tmp_path)) as crew:
         return [result for _, result in crew.results(pieces)]
 
 
@@ -108,7 +108,8 @@ def test_a_worker_whose_parent_is_killed_ends_and_leaves_nothing(tmp_path):
         from functools import partial
         from pathlib import Path
         from test_grade_workers import Piece, fragile, workers
-        worker = workers.Worker(partial(fragile, Path({str(tmp_path)!r})))
+        worker = workers.Worker()
+        worker.prepare(partial(fragile, Path({str(tmp_path)!r})))
         worker.ask(workers.run.grade_one, Piece("a", "hangs"))
         print(worker.folder, flush=True)
         worker.answer()
@@ -136,14 +137,14 @@ def test_what_is_handed_out_is_read_when_its_turn_comes(tmp_path):
             read.append(number)
             yield Piece(str(number), "works")
 
-    with workers.Crew(partial(fragile, tmp_path), 2) as crew:
+    with workers.Crew(2, make=partial(fragile, tmp_path)) as crew:
         for done, _ in enumerate(crew.results(pieces()), 1):
             assert len(read) <= done + 2
 
 
 def test_a_worker_that_can_not_prepare_says_why():
     with (
-        workers.Crew(broken, 1) as crew,
+        workers.Crew(1, make=broken) as crew,
         pytest.raises(assignment.AssignmentError, match="no table for this machine"),
     ):
         list(crew.results([Piece("a", "works")]))
@@ -254,7 +255,8 @@ def test_the_number_of_workers_changes_no_verdict(exercise, ready, tmp_path):
         inbox(exercise, tmp_path / "in", [name], answer)
     got = []
     for jobs in (1, 4):
-        with workers.Crew(partial(workers.ready, ready), jobs) as crew:
+        with workers.Crew(jobs) as crew:
+            crew.brief(ready)
             done = grade.grade(
                 ready, [tmp_path / "in"], tmp_path / str(jobs), limit=10**6, crew=crew
             )

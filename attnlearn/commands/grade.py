@@ -45,12 +45,13 @@ def run(options):
     _look_at_tls(options)
     _look_at_results(options)
     try:
-        box = _box(options, limits)
         script = assignment.find(options.assignment, options.exercises)
-        seed = assignment.read_seed(options.seed, options.seed_file, options.out)
-        ready = assignment.prepare(script, seed, box)
-        _tell_left_out(work.left_out(paths, ready, limit))
-        with _crew(options, script, ready) as crew:
+        with _crew(options, script.read_text("utf-8")) as crew:
+            box = _box(options, limits)
+            seed = assignment.read_seed(options.seed, options.seed_file, options.out)
+            ready = assignment.prepare(script, seed, box)
+            _tell_left_out(work.left_out(paths, ready, limit))
+            crew.brief(ready)
             done = grade.grade(ready, paths, options.out, limit=limit, crew=crew)
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
@@ -95,21 +96,19 @@ def _tls(options):
     return options.tls_ca, options.tls_cert, options.tls_key
 
 
-def _crew(options, script, ready):
-    from ..grading import cluster, workers
+def _crew(options, script):
+    from ..grading import cluster, expected, workers
 
     if not options.dask:
-        return workers.Crew(partial(workers.ready, ready), options.jobs)
-    recipe = cluster.Recipe(
-        stem=script.stem,
-        script=script.read_text("utf-8"),
-        seed=ready.seed,
-        limits=ready.sandbox.limits,
+        return workers.Crew(options.jobs, expected.likely_packages(script))
+    recipe = partial(
+        cluster.Recipe,
+        script=script,
         level=_level(options),
         weak=options.allow_weak_sandbox,
     )
     security = cluster.security(*_tls(options)) if options.tls_ca else None
-    return cluster.Cluster(options.dask, recipe, ready, security)
+    return cluster.Cluster(options.dask, recipe, security)
 
 
 def _tell_left_out(names):

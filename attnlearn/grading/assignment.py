@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import expected, notebook, release, source
+from .environment import PACKAGE_PARENT
 from .isolation import sandbox
-from .kernel import PACKAGE_PARENT
 
 
 class AssignmentError(ValueError):

@@ -16,7 +16,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import assignment, results, run
+from . import assignment, expected, results, run
 from .assignment import AssignmentError
 from .isolation.limits import Limits
 from .workers import Crew
@@ -48,11 +48,13 @@ class Recipe:
 
 
 class Cluster:
-    """A crew whose workers are those of a Dask scheduler."""
+    """A crew whose workers are those of a Dask scheduler.
 
-    def __init__(self, address, recipe, ready, security=None):
-        self.address, self.recipe, self.ready = address, recipe, ready
-        self.security = security
+    `recipe` makes a `Recipe` of what an assignment knows of itself.
+    """
+
+    def __init__(self, address, recipe, security=None):
+        self.address, self.make_recipe, self.security = address, recipe, security
 
     def __enter__(self):
         from distributed import Client
@@ -66,6 +68,12 @@ class Cluster:
 
     def __exit__(self, *about):
         self.client.close()
+
+    def brief(self, ready):
+        self.ready = ready
+        self.recipe = self.make_recipe(
+            stem=ready.stem, seed=ready.seed, limits=ready.sandbox.limits
+        )
 
     def places(self, assignment):
         """What grades depend on of each machine; one that can't grade is named before the start."""
@@ -151,6 +159,7 @@ def _crew(recipe):
     if known != recipe:
         if crew:
             crew.__exit__()
-        crew = Crew(recipe.prepare, 1).__enter__()
+        packages = expected.likely_packages(recipe.script)
+        crew = Crew(1, packages, recipe.prepare).__enter__()
         CREWS[thread] = recipe, crew
     return crew

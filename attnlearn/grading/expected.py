@@ -36,6 +36,11 @@ def make(script, environment, scratch):
     return made["tables"], tuple(made["packages"])
 
 
+def likely_packages(script):
+    """The slow packages that the text of a script imports: known before it has run."""
+    return tuple(name for name in SLOW if name in source.imported(script))
+
+
 def tables(script, seed):
     exercise = source.read(script)
     return {task.id: _table(exercise, task, seed) for task in exercise.tasks.values()}

@@ -20,10 +20,10 @@ from jupyter_client.manager import KernelManager
 from nbval.kernel import NbvalKernelspecManager, RunningKernel
 from zmq.utils.monitor import recv_monitor_message
 
-from .isolation import processes, view
-from .isolation.warm import Provisioner
+from .environment import environment
+from .isolation import processes
+from .isolation.provisioner import Provisioner
 
-PACKAGE_PARENT = view.OURS.parent
 RETRY = 0.01  # seconds until another try, while the kernel begins to listen
 POLL = 0.2  # seconds between two looks at the process
 GRACE = 10  # seconds after the most that a cell may take, for what it has published to arrive
@@ -44,12 +44,6 @@ NEEDED = {
 
 class KernelDied(RuntimeError):
     """The kernel's process ended while it ran a cell; `kernel.fault` says why."""
-
-
-def environment(**variables):
-    """The environment of a kernel that imports this very package."""
-    path = os.pathsep.join(filter(None, [str(PACKAGE_PARENT), os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **variables}
 
 
 def connection(folder):

@@ -51,7 +51,8 @@ def _execute(solved, table):
     import nbformat
     from traitlets.config import Config
 
-    from .kernel import connection, environment
+    from .environment import environment
+    from .kernel import connection
 
     node = nbformat.reads(notebook.dumps(solved), as_version=4)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 """Worker processes: each grades one submission at a time, and its death costs nobody a grade.
 
-`python -m attnlearn.grading.workers DESCRIPTOR FOLDER` is such a worker; all that it writes is in
-its folder.
+`python -m attnlearn.grading.workers DESCRIPTOR FOLDER PACKAGE...` is such a worker; all that it
+writes is in its folder, and its kernels have these packages at once.
 """
 
 import contextlib
@@ -13,11 +13,13 @@ import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from multiprocessing import Pipe, connection
 
-from . import ahead, results, run
-from .isolation import folders, processes
-from .kernel import environment
+from . import results, run
+from .environment import environment
+from .isolation import folders, processes, warm
+from .isolation.sandbox import Sandbox
 
 FAREWELL = 10  # seconds for a worker to end by itself
 OWN = {}  # {pid: start time} of all workers of this process: they are nobody's orphans
@@ -29,19 +31,16 @@ class Died(RuntimeError):
 
 
 class Worker:
-    """A process that prepares an assignment once and then grades what it is given.
+    """A process that prepares an assignment once and then grades what it is given."""
 
-    `make()` returns the assignment; it runs in the worker.
-    """
-
-    def __init__(self, make):
+    def __init__(self, packages=()):
         self.line, far = Pipe()
         self.folder = tempfile.mkdtemp(prefix="worker-")
         os.chmod(self.folder, 0o711)  # a kernel of another user passes through
         command = [sys.executable, "-m", "attnlearn.grading.workers"]
         with KNOWN:
             self.process = subprocess.Popen(
-                [*command, str(far.fileno()), self.folder],
+                [*command, str(far.fileno()), self.folder, *packages],
                 pass_fds=[far.fileno()],
                 stdin=subprocess.DEVNULL,
                 env=environment(TMPDIR=self.folder),
@@ -49,6 +48,9 @@ class Worker:
             )
             OWN[self.process.pid] = processes.children().get(self.process.pid)
         far.close()
+
+    def prepare(self, make):
+        """`make()`, called in the worker, returns the assignment."""
         self.ask(pickle.dumps(make))
 
     def ask(self, *question):
@@ -77,18 +79,30 @@ class Worker:
 
 
 class Crew:
-    """Up to `jobs` workers, started as they are needed, and an eye on what a dead one leaves."""
+    """Up to `jobs` workers, and an eye on what a dead one leaves.
 
-    def __init__(self, make, jobs):
-        self.make, self.jobs = make, jobs
+    The first one starts at once, for that takes a while: what it grades may be told to the crew
+    later. The others start as they are needed.
+    """
+
+    def __init__(self, jobs, packages=(), make=None):
+        self.jobs, self.packages, self.make = jobs, packages, make
         self.free, self.busy = [], {}  # worker: work
 
     def __enter__(self):
         processes.adopt_orphans()
         self.others = processes.children()
+        self.first = Worker(self.packages)
         return self
 
+    def brief(self, assignment):
+        self.make, self.packages = partial(_ready, assignment), assignment.packages
+
     def __exit__(self, *about):
+        if self.first:
+            self.first.end(patience=0)
+        for worker in self.free:
+            worker.line.close()
         for worker in self.free:
             worker.end()
         for worker in self.busy:
@@ -107,12 +121,17 @@ class Crew:
         works, finished = iter(works), []
         while True:
             while (self.free or len(self.busy) < self.jobs) and (work := next(works, None)):
-                worker = self.free.pop() if self.free else Worker(self.make)
+                worker = self.free.pop() if self.free else self._new()
                 self._give(worker, work, run.grade_one, work)
             yield from finished
             if not self.busy:
                 return
             finished = list(self._finished())
+
+    def _new(self):
+        worker, self.first = self.first or Worker(self.packages), None
+        worker.prepare(self.make)
+        return worker
 
     def _give(self, worker, work, *question):
         self.busy[worker] = work
@@ -139,22 +158,24 @@ class Crew:
         """One death may be somebody else's fault; a second one means no grade."""
         work.deaths += 1
         question = (run.grade_one, work) if work.deaths == 1 else (run.no_grade, work, why)
-        self._give(Worker(self.make), work, *question)
+        self._give(self._new(), work, *question)
 
     def _clean(self):
         with KNOWN:
             processes.end_orphans(self.others | OWN)
 
 
-def ready(assignment):
-    """The `make` of an assignment that is prepared already."""
+def _ready(assignment):
     return assignment
 
 
-def serve(line, folder):
+def serve(line, folder, packages):
     """The life of a worker: it ends with its parent, and leaves Ctrl-C to it."""
     signal.signal(signal.SIGINT, lambda *about: None)
     threading.Thread(target=_end_with_parent, args=(os.getppid(), folder), daemon=True).start()
+    warm.server(Sandbox(), packages)  # it gets ready while this process does
+    from . import ahead
+
     with contextlib.suppress(EOFError, OSError):  # nobody is there any more
         (make,) = line.recv()
         try:
@@ -182,6 +203,6 @@ def _end_with_parent(parent, folder):
 
 if __name__ == "__main__":
     try:
-        serve(connection.Connection(int(sys.argv[1])), sys.argv[2])
+        serve(connection.Connection(int(sys.argv[1])), sys.argv[2], tuple(sys.argv[3:]))
     finally:
         folders.remove(sys.argv[2])

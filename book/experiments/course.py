@@ -19,7 +19,7 @@ from pathlib import Path
 import record
 
 from attnlearn.grading import source
-from attnlearn.grading.kernel import environment
+from attnlearn.grading.environment import environment
 
 sys.path.insert(0, str(record.ROOT / "tests"))
 from data import course

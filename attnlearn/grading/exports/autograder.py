@@ -8,7 +8,6 @@ dead.
 import json
 import sys
 import traceback
-from functools import partial
 from pathlib import Path
 
 from .. import assignment, notebook, results, workers
@@ -38,7 +37,8 @@ def _graded(base):
         return {**gradescope.SHARED, "score": 0, "output": NOTHING, "tests": []}
     ready = _prepared(base / "source")
     own = work.choose(students.Student(_names(base)), "submission", papers, ready)
-    with workers.Crew(partial(workers.ready, ready), 1) as crew:
+    with workers.Crew(1, ready.packages) as crew:
+        crew.brief(ready)
         ((_, result),) = crew.results([own])
     return gradescope.document(result)
 

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from .. import source
-from ..kernel import PACKAGE_PARENT
+from ..environment import PACKAGE_PARENT
 from . import gradescope
 
 SETUP = """\

@@ -1,4 +1,4 @@
-"""Warm kernels: the server of this process that forks them, and how jupyter_client gets one."""
+"""Warm kernels: the server of this process that forks them."""
 
 import contextlib
 import json
@@ -12,12 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from jupyter_client.provisioning import LocalProvisioner
-
 ZYGOTE = Path(__file__).with_name("zygote.py")
 START_SECONDS = 120
 ANSWER_SECONDS = 10
-DEAD_SECONDS = 5  # until what was killed must be gone
 ENDED = -1  # nobody but its parent learns how a process ended
 log = logging.getLogger(__name__)
 _server = None
@@ -37,13 +34,17 @@ def server(sandbox, packages=()):
 
 
 class Server:
-    """Forks kernels on request. It ends when this process does: nobody else can ask it."""
+    """Forks kernels on request, once it is ready, and ends when this process does.
+
+    Nobody else can ask it.
+    """
 
     def __init__(self, sandbox, packages=()):
         self.owner, self.packages = os.getpid(), packages
         self.channel, its_own = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.channel.settimeout(START_SECONDS)
-        with its_own, tempfile.TemporaryDirectory(prefix="warm-") as folder:
+        self.folder = tempfile.TemporaryDirectory(prefix="warm-")  # for what imports write
+        self.ready = False
+        with its_own:
             self.process = subprocess.Popen(
                 [sys.executable, str(ZYGOTE), str(its_own.fileno()), *packages],
                 pass_fds=[its_own.fileno()],
@@ -51,18 +52,28 @@ class Server:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                env=sandbox.environment(folder),
+                env=sandbox.environment(self.folder.name),
                 start_new_session=True,
             )
-            its_own.close()
-            self._receive()
-        self.channel.settimeout(ANSWER_SECONDS)
 
     def works(self):
         return self.owner == os.getpid() and self.process.poll() is None
 
+    def await_ready(self):
+        """Is it ready now? Waits while it starts."""
+        if not self.ready and self.works():
+            self.channel.settimeout(START_SECONDS)
+            self._receive()
+            self.folder.cleanup()
+            if self.works():
+                self.channel.settimeout(ANSWER_SECONDS)
+                self.ready = True
+        return self.ready
+
     def fork(self, command, folder, environment):
         """A kernel for the command line of a cold one, or None."""
+        if not self.await_ready():
+            return None
         request = {"arguments": command[2:], "folder": folder, "environment": environment}
         try:
             self.channel.send(json.dumps(request).encode())
@@ -74,6 +85,7 @@ class Server:
         self.channel.close()
         self.process.kill()
         self.process.wait()
+        self.folder.cleanup()
 
     def _receive(self):
         try:
@@ -118,24 +130,3 @@ class Fork:
             except ProcessLookupError:  # it has no group yet
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(self._handle, number)
-
-
-class Provisioner(LocalProvisioner):
-    """Asks a server for a kernel, starts one itself where there is none; kills without delay."""
-
-    def __init__(self, server, **options):
-        super().__init__(**options)
-        self.server = server
-
-    async def launch_kernel(self, cmd, **options):
-        if self.server and self.server.works():
-            self.process = self.server.fork(cmd, options["cwd"], options["env"])
-        if self.process is None:
-            return await super().launch_kernel(cmd, **options)
-        self.pid, self.cwd = self.process.pid, options["cwd"]
-        return self.connection_info
-
-    async def kill(self, restart=False):
-        await super().kill(restart)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(DEAD_SECONDS)

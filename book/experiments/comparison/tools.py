@@ -11,7 +11,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from attnlearn.grading.kernel import environment
+from attnlearn.grading.environment import environment
 
 from . import course
 from .environments import call, run
