@@ -271,6 +271,17 @@ for pid in [os.getppid(), *range(2, 100_000)]:
     "starts too many processes": WRONG + "import os, time\nwhile True:\n"
     "    try:\n"
     "        os.fork() or time.sleep(60) or os._exit(0)\n    except OSError:\n        pass\n",
+    "hands over to a child, again and again": WRONG
+    + """\
+import os, time
+end = time.monotonic() + 15
+if os.fork() == 0:
+    while time.monotonic() < end:
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+    os._exit(0)
+""",
     "takes memory in many processes": WRONG
     + """\
 import os, time
@@ -290,6 +301,7 @@ STOPPED = {
     "writes results": "Error",
     "stops the other kernels": "",  # its own threads get its limits, and may die of them
     "starts too many processes": "too many processes",
+    "hands over to a child, again and again": "",  # each that is over counts until it is cleared
     "takes memory in many processes": "too much memory",
     "fills the disk": "too much to disk",
 }

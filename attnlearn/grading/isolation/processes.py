@@ -33,9 +33,9 @@ def adopt_orphans():
         ctypes.CDLL(None, use_errno=True).prctl(CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def descendants(root=None):
+def descendants(root=None, table=None):
     """{pid: start time} of all processes below this one, the dead that wait for us included."""
-    table, found, parents = _table(), {}, {root or os.getpid()}
+    table, found, parents = table or _table(), {}, {root or os.getpid()}
     while parents:
         children = {pid for pid, process in table.items() if process.parent in parents}
         parents = children - found.keys()
@@ -43,33 +43,36 @@ def descendants(root=None):
     return found
 
 
-def children():
+def children(table=None):
     """{pid: start time} of the processes that have this one as their parent."""
-    return {pid: own.start for pid, own in _table().items() if own.parent == os.getpid()}
+    table = table or _table()
+    return {pid: own.start for pid, own in table.items() if own.parent == os.getpid()}
 
 
-def tree(root):
+def tree(root, table=None):
     """{pid: start time} of a process and all below it; nothing of None."""
-    own = _table().get(root)
-    return {root: own.start, **descendants(root)} if own else {}
+    table = table or _table()
+    return {root: table[root].start, **descendants(root, table)} if root in table else {}
 
 
-def below(spared, waiting=None):
+def below(spared, waiting=None, table=None):
     """What is below this process, but for those in `spared` and the tree of one that waits."""
-    return dict(descendants().items() - spared.items() - tree(waiting).items())
+    table = table or _table()
+    left_alone = spared.items() | tree(waiting, table).items()
+    return dict(descendants(table=table).items() - left_alone)
 
 
 def end_all(spared, waiting=None):
     """Kill whatever is `below`, until nothing is left."""
-    _end(lambda: below(spared, waiting).items())
+    _end(lambda table: below(spared, waiting, table))
 
 
 def end_orphans(own):
     """Kill the children that are not in `own`, and all that is below them."""
 
-    def orphans():
-        strange = children().items() - own.items()
-        return strange.union(*(descendants(pid).items() for pid, _ in strange))
+    def orphans(table):
+        strange = dict(children(table).items() - own.items())
+        return strange.keys().union(*(descendants(pid, table) for pid in strange))
 
     _end(orphans)
 
@@ -166,28 +169,27 @@ def _deleted(own, folder):
 
 def _end(find):
     end = time.monotonic() + PATIENCE
-    while left := find():
-        groups = _groups({pid for pid, _ in left})
+    while left := find(table := _table()):
+        groups = _groups(left, table)
         for number in (signal.SIGSTOP, signal.SIGKILL):  # the stopped can't fork meanwhile
-            for pid in (*(-group for group in groups), *(pid for pid, _ in left)):
+            for pid in (*(-group for group in groups), *left):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
-        for pid, _ in left:
+        for pid in left:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         if time.monotonic() > end:
-            raise Alive(f"processes {sorted(pid for pid, _ in left)} can't be ended")
+            raise Alive(f"processes {sorted(left)} can't be ended")
         time.sleep(0.01)
 
 
-def _groups(left):
+def _groups(left, table):
     """The process groups that these have to themselves.
 
     A signal to a group also reaches the child of one that forks meanwhile: processes that hand
     over faster than anybody can look have no other end.
     """
-    table = _table()
-    groups = {table[pid].group for pid in left & table.keys()} - {os.getpgrp()}
+    groups = {table[pid].group for pid in left} - {os.getpgrp()}
     return {group for group in groups if group in left or group not in table}
 
 
