@@ -298,12 +298,21 @@ def test_any_name_makes_a_name_for_files(assignment, tmp_path, name):
 
 def test_what_is_nobodys_is_named(assignment, tmp_path):
     folder = tmp_path / "class"
-    names = ["ana.ipynb", "jane.pdf", "list.csv", "kim/hw.ipynb", "kim/own.csv", "lee/hw.docx"]
+    names = [
+        "ana.ipynb",
+        "jane.pdf",
+        "list.csv",
+        "kim/hw.ipynb",
+        "kim/own.csv",
+        "lee/hw.docx",
+        "kim/more.7z",
+    ]
     for name in [*names, "roe_1_2_essay.pdf", "submission_metadata.yml", ".DS_Store"]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
     found = work.left_out([folder], assignment, LIMIT)
-    assert sorted(found) == ["class/jane.pdf", "class/lee/hw.docx", "class/list.csv"]
+    lost = ["class/jane.pdf", "class/kim/more.7z", "class/lee/hw.docx", "class/list.csv"]
+    assert sorted(found) == lost
 
 
 STRANGE = ["null", "[]", "{}", "3", "true", '"\\ud800"', '"\\u0000"', "NaN", "1e999", deep(40)]

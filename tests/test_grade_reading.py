@@ -73,6 +73,21 @@ NAMES = {
     "team_1_03_masks.ipynb": ("team_1", ""),
     "2026_11_30_doe.ipynb": ("2026_11_30_doe", ""),
     "roe/exercises/03_masks.ipynb": ("roe", ""),
+    "anon_b4Xk9_7001_03_masks.ipynb": ("anon_b4Xk9", ""),
+    "LATE_anon_b4Xk9_7001_x.ipynb": ("anon_b4Xk9", ""),
+    "Masks_jdoe_attempt_2026-11-03-10-30-00_03_masks.ipynb": ("jdoe", ""),
+    "Lab 3_jan@x.nl_poging_2026-11-03-10-30-00.txt": ("jan@x.nl", ""),
+    "101-7 - Wes-ley Ng - Nov 3, 2026 1030 AM - hw - 2.ipynb": ("Wes-ley Ng", "101"),
+    "101-7 - Jane Doe - Nov 3, 2026 1030 AM/03_masks.ipynb": ("Jane Doe", "101"),
+    "Masks/Doe, Jane(jdoe)/Submission attachment(s)/hw.ipynb": ("Doe, Jane", "jdoe"),
+    "Doe, Jane(jdoe)_Submission attachment(s)_hw.ipynb": ("Doe, Jane", "jdoe"),
+    "smith - Kopie (2).ipynb": ("smith", ""),
+    "Copia de smith.ipynb": ("smith", ""),
+    "smith - co\u0301pia.ipynb": ("smith", ""),
+    "山田 - コピー.ipynb": ("山田", ""),
+    "李雷的副本.ipynb": ("李雷", ""),
+    "smith (copie).ipynb": ("smith", ""),
+    "jane/Kopie von 03_masks.ipynb": ("jane", ""),
 }
 
 
@@ -128,6 +143,10 @@ def test_the_latest_of_several_files_comes_first(tmp_path):
             "smith (2).ipynb": b"",
             "kim.ipynb": b"",
             "kim (1).ipynb": b"",
+            "Masks_jroe_attempt_2026-11-05-10-30-00_a.ipynb": b"",
+            "Masks_jroe_attempt_2026-11-04-10-30-00_z.ipynb": b"",
+            "102-7 - Max Poe - Nov 3, 2026 1130 AM - a.ipynb": b"",
+            "102-7 - Max Poe - Nov 3, 2026 105 PM - a.ipynb": b"",
         },
     )
     for name in os.listdir(folder):
@@ -138,6 +157,8 @@ def test_the_latest_of_several_files_comes_first(tmp_path):
         "doejane": "class/doejane_101_7010_03_masks-1.ipynb",
         "smith": "class/smith (2).ipynb",
         "kim": "class/kim.ipynb",
+        "jroe": "class/Masks_jroe_attempt_2026-11-05-10-30-00_a.ipynb",
+        "Max Poe": "class/102-7 - Max Poe - Nov 3, 2026 105 PM - a.ipynb",
     }
 
 
@@ -167,6 +188,21 @@ GROUPS = {
     "one and a draft": (["jane/03_masks_doe.ipynb", "jane/draft.ipynb"], {"jane"}),
     "one and its data": (["jane/hw.ipynb", "jane/data.tar.gz"], {"jane"}),
     "archives": (["jane.7z", "kim.tar.gz", "lee.ipynb"], {"jane", "kim", "lee"}),
+    "of no Canvas": (["hw_3_1_doe.ipynb", "hw_3_1_roe.ipynb"], {"hw_3_1_doe", "hw_3_1_roe"}),
+    "downloaded twice": (["doe_1_2_x.ipynb", "doe_1_2_x (1).ipynb"], {"doe"}),
+    "users with a _": (
+        [f"M_{who}_attempt_2026-11-03-10-30-00_x.ipynb" for who in ("a_roe", "b_roe")],
+        {"a_roe", "b_roe"},
+    ),
+    "repositories": (["a/src/x.ipynb", "b/src/x.ipynb"], {"a", "b"}),
+    "sections": (
+        ["late/jane/x.ipynb", "soon/kim/x.ipynb", "soon/lee/x.ipynb"],
+        {"jane", "kim", "lee"},
+    ),
+    "without names": (
+        ["03_masks.ipynb", "Copy of 03_masks.ipynb", "kim.ipynb"],
+        {"03_masks.ipynb", "Copy of 03_masks.ipynb", "kim"},
+    ),
 }
 
 
@@ -176,6 +212,36 @@ def test_no_student_takes_the_place_of_another(tmp_path, group):
     folder = handed_in(tmp_path / "class", dict.fromkeys(files, b""))
     got = [name for name, _ in found(folder)]
     assert set(got) == names if names else len(got) == len(files)
+
+
+ZIPS = {
+    "a folder each": (["jane.zip/- /x.ipynb", "kim.zip/work/a/x.ipynb"], {"jane", "kim"}),
+    "beside a notebook": (["jane.zip/work/x.ipynb", "kim.ipynb"], {"jane", "kim"}),
+    "sections": (
+        ["a.zip/jane/x.ipynb", "b.zip/kim/x.ipynb", "b.zip/lee/x.ipynb"],
+        {"jane", "kim", "lee"},
+    ),
+    "a class": (["class.zip/kim.ipynb", "class.zip/jane.7z"], {"kim", "jane"}),
+    "Canvas": (["c.zip/kim_1_2_x.ipynb", "c.zip/jane_3_4_hw.7z"], {"kim", "jane"}),
+    "attempts": (
+        [
+            "M_kim_attempt_2026-11-03-10-30-00_w.zip/w/x.ipynb",
+            "M_kim_attempt_2026-11-04-10-30-00_x.ipynb",
+        ],
+        {"kim"},
+    ),
+}
+
+
+@pytest.mark.parametrize("group", ZIPS)
+def test_a_zip_is_of_its_student_or_of_a_class(tmp_path, group):
+    files, names = ZIPS[group]
+    inside = {}
+    for name in files:
+        outer, _, inner = name.partition(".zip/")
+        inside.setdefault(f"{outer}.zip" if inner else outer, {})[inner] = b""
+    packed = {name: zipped(own) if "" not in own else b"" for name, own in inside.items()}
+    assert {name for name, _ in found(handed_in(tmp_path / "class", packed))} == names
 
 
 def test_names_in_the_bytes_of_old_windows_stay_apart(tmp_path):

@@ -6,7 +6,7 @@ import unicodedata
 from pathlib import PurePosixPath
 
 from .. import notebook
-from ..handed_in.students import GRADESCOPE
+from ..handed_in.platforms import GRADESCOPE
 from ..listed import some
 from .stored import ExportError
 

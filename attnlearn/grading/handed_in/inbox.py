@@ -30,12 +30,13 @@ class Unreadable(ValueError):
 class Paper:
     """One file that was handed in. `place` holds the names on the way to it, the given one first;
     `read()` gives its bytes or raises Unreadable. An idle one is handed in, but holds no notebook:
-    it counts where nothing beside it does."""
+    it counts where nothing beside it does. `box` is the place of the zip that it lies in."""
 
     place: PurePosixPath
     time: float
     read: Callable[[], bytes]
     idle: bool = False
+    box: PurePosixPath | None = None
 
     @property
     def is_notebook(self):
@@ -103,15 +104,16 @@ def _archive(opened, place, time, limit, depth=0):
         yield _unreadable(place, time, str(error))
         return
     members = [member for member in members if not any(map(_is_junk, member.names))]
+    box = place.with_suffix("")
     for member in members:
-        inside = place.with_suffix("").joinpath(*member.names)
+        inside = box.joinpath(*member.names)
         read = _of_zip(opened, member, limit)
         if ARCHIVE.search(member.names[-1]) and depth == 0:
             yield from _archive(_in_memory(read), inside, member.time, limit, 1)
         elif OTHERS.search(member.names[-1]):
             yield _of_another_kind(inside, member.time)
         else:
-            yield Paper(inside, member.time, read)
+            yield Paper(inside, member.time, read, box=box)
     if not members:
         yield _unreadable(place, time, "an empty archive: hand in the notebook itself")
     elif not any(_may_hold_work(member.names[-1]) for member in members):

@@ -1,9 +1,6 @@
-"""Who handed in which file: the names that learning platforms give to files and folders.
+"""Who handed in which file: by a platform's names, else by those of files and folders.
 
-Canvas: ``doejane_LATE_101_7001_03_masks.ipynb``, where the numbers are user and upload.
-Moodle: ``Jane Doe_101_assignsubmission_file_/03_masks.ipynb``, or one name without the folder.
-Gradescope: ``submission_7001/03_masks.ipynb``, the names in ``submission_metadata.yml``.
-Others: the name of the file, or of the folder where the file is named after the assignment.
+The name is that of the file, or of the folder where the file is named after the assignment.
 """
 
 import hashlib
@@ -13,16 +10,9 @@ import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 
-from .inbox import ARCHIVE, NOTEBOOK, OTHERS
+from . import copies, platforms
+from .inbox import ARCHIVE, NOTEBOOK
 
-MOODLE = re.compile(r"(?P<name>.+)_(?P<id>\d+)_assignsubmission_(file|onlinetext)")
-CANVAS = re.compile(  # a name has a letter: a date is none
-    r"(?P<name>(?=[^_]*[^\W\d_])[^_]+?)(_LATE)?_(?P<id>\d+)_(?P<upload>\d+)_."
-)
-GRADESCOPE = re.compile(r"submission_(?P<id>\d+)$")
-LIST = "submission_metadata.yml"  # Gradescope's, of names
-COPY = re.compile(r"([ _-]*\((\d+)\)|[ -]+Copy ?(\d*))+$", re.I)
-COPY_OF = re.compile(r"^(Copy of )+", re.I)  # Colab's and Google Drive's
 # A word of a file's name that is no name of a student's.
 VERSION = re.compile(
     r"(v|ver|version|final|draft|new|old|last|fixed|solved|solutions?|answers?|submission|mine|my"
@@ -64,26 +54,53 @@ def _cut(text, longest=120):
 def by_student(papers, assignment):
     """{student: papers, the latest first}; files of no student's own are left out."""
     papers = list(papers)
-    people = _gradescope(papers)
+    names = platforms.Names(papers, assignment)
+    told, plain = {}, []
+    for paper in papers:
+        if who := names.student(paper.place):
+            told.setdefault(Student(clean(who[0]), who[1]), []).append(paper)
+        elif paper.idle or _is_work(paper):
+            plain.append(paper)
+    for who, own in _apart(_by_plain_name(plain, assignment)).items():
+        told.setdefault(who, []).extend(own)
+
+    def age(paper):
+        number = copies.number(paper.place.stem)
+        return names.when(paper.place), paper.time, number, str(paper.place)
+
+    return {who: sorted(own, key=age, reverse=True) for who, own in told.items()}
+
+
+def _by_plain_name(papers, assignment):
+    """{student: papers} where no platform has named them."""
+    tops = _tops(papers)
     notebooks = Counter(paper.place.parent for paper in papers if _is_work(paper))
-    papers = [p for p in papers if not p.idle or _is_top(p) or notebooks[p.place.parent] != 1]
+    papers = [
+        p for p in papers if not p.idle or p.place.parent in tops or notebooks[p.place.parent] != 1
+    ]
     notebooks.update(paper.place.parent for paper in papers if paper.idle)
     named = _homes(filter(_is_work, papers), assignment)
+    owners = _owners(set(notebooks), {paper.box for paper in papers})
+    nameless = Counter(p.place.parent for p in papers if not _own_name(p.place.name, assignment))
     found = {}
     for paper in papers:
-        who = _platform(paper.place, people, assignment)
-        if who is None and (paper.idle or _is_work(paper)):
-            alone = not _is_top(paper) and (
-                notebooks[paper.place.parent] == 1 or paper.place.parent in named
-            )
-            who = Student(_plain(paper.place, assignment, alone))
-        if who:
-            found.setdefault(who, []).append(paper)
-    return {who: sorted(own, key=_age, reverse=True) for who, own in _apart(found).items()}
+        file, home = paper.place.name, paper.place.parent
+        if tops == {home} and nameless[home] > 1 and not _own_name(file, assignment):
+            name = clean(file)  # of somebody else, perhaps
+        else:
+            alone = home not in tops and (notebooks[home] == 1 or home in named)
+            name = _plain(file, owners.get(home, home), assignment, alone)
+        found.setdefault(Student(name), []).append(paper)
+    return found
 
 
-def _is_top(paper):
-    return len(paper.place.parts) <= 2
+def _tops(papers):
+    """The folders of a class and not of a student: those given, and a zip with all files in it."""
+    homes = {paper.place.parent for paper in papers}
+    boxes = {paper.box for paper in papers if paper.box}
+    if len(papers) > 1 and len(homes) == 1 and homes == boxes:
+        return homes
+    return {home for home in homes if len(home.parts) <= 1}
 
 
 def _homes(papers, assignment):
@@ -97,46 +114,43 @@ def _homes(papers, assignment):
     return {home for home, names in found.items() if len(names) == 1 or "" in names}
 
 
-def _platform(place, people, assignment):
-    """The student that a platform's name tells, or None.
+def _owners(homes, boxes):
+    """{folder: the zip or folder of its student}, where the student has named it within.
 
-    The outermost name counts: what lies within has been named by the student, maybe as another.
+    Such zips and folders lie side by side, with work in one folder each. Folders are taken for
+    those of students only where several hold the same.
     """
-    for at, part in enumerate(place.parts):
-        if match := GRADESCOPE.match(part):
-            return people.get(match["id"]) or Student(part, match["id"])
-        if match := MOODLE.match(part):
-            return Student(clean(match["name"]), match["id"])
-        match = CANVAS.match(part) if at else None  # the first may be a folder of the teacher's
-        if match and not _begins(part[match.start("upload") :], assignment):
-            return Student(clean(match["name"]), match["id"])
-    return None
+    inside, beside = {}, {}
+    for home in homes:
+        for folder in (home, *home.parents):
+            inside.setdefault(folder, set()).add(home)
+    for folder in inside:
+        if folder.name:
+            beside.setdefault(folder.parent, []).append(folder)
+    found = {}
+    for place, children in beside.items():
+        only = {child: next(iter(inside[child])) for child in children if len(inside[child]) == 1}
+        if len(only) < len(children) or len(children) + (place in homes) < 2:
+            continue
+        alike = Counter(home.relative_to(child) for child, home in only.items())
+        for child, home in only.items():
+            if child in boxes or alike[home.relative_to(child)] > 1:
+                found[home] = child
+    return found
 
 
-def _begins(text, assignment):
-    """`lab_3_03_masks_doe` is no name of Canvas, where it is about `03_masks`."""
-    return text.casefold().startswith(assignment.casefold())
-
-
-def _plain(place, assignment, folder_is_student):
+def _plain(file, folder, assignment, folder_is_student):
     """The name in the file's name, or the folder's where the file has none of its own."""
-    stem = _stem(place.name)
-    name = _own_name(place.name, assignment)
+    name = _own_name(file, assignment)
     if name and not folder_is_student:
         return clean(name)
-    folders = [part for part in place.parts[:-1] if part not in ("/", "exercises", assignment)]
-    return clean(folders[-1] if folders else stem)
+    folders = [part for part in folder.parts if part not in ("/", "exercises", assignment)]
+    return clean(folders[-1] if folders else copies.stem(file))
 
 
 def _own_name(name, assignment):
     """What a file's name says besides the assignment."""
-    return re.sub(re.escape(assignment), "", _stem(name), flags=re.I).strip(" _-.")
-
-
-def _stem(name):
-    for ending in (NOTEBOOK, ARCHIVE, OTHERS, NOTEBOOK, OTHERS):  # x.ipynb.zip, x.tar.gz
-        name = ending.sub("", name)
-    return COPY_OF.sub("", COPY.sub("", name))
+    return re.sub(re.escape(assignment), "", copies.stem(name), flags=re.I).strip(" _-.")
 
 
 def _apart(found):
@@ -144,40 +158,13 @@ def _apart(found):
     apart = {}
     for who, papers in found.items():
         folders = {str(paper.place.parent) for paper in papers}
-        if who.id or len(folders) == 1:
+        if len(folders) == 1:
             apart[who] = papers
             continue
         for paper in papers:
             own = Student(who.name, "", str(paper.place.parent))
             apart.setdefault(own, []).append(paper)
     return apart
-
-
-def _age(paper):
-    """Sorts from the oldest file to the latest."""
-    canvas = [int(m["upload"]) for part in paper.place.parts if (m := CANVAS.match(part))]
-    copy = COPY.search(paper.place.stem)
-    number = next((int(n) for n in (copy.groups()[1:] if copy else ()) if n), 0)
-    return (canvas[0] if canvas else 0, paper.time, number, str(paper.place))
-
-
-def _gradescope(papers):
-    """{number of a submission: student} from the list beside the folders."""
-    people = {}
-    for paper in papers:
-        if paper.place.name != LIST or any(map(GRADESCOPE.match, paper.place.parts)):
-            continue
-        try:
-            text = paper.read().decode("utf-8", "replace")
-        except ValueError:
-            continue
-        for block in re.split(r"^(?=submission_\d+:)", text, flags=re.M):
-            if number := re.match(r"submission_(\d+):", block):
-                names = re.findall(r"^[ -]*:name: (.+)$", block, re.M)
-                if names:
-                    names = [clean(name.strip().strip("'\"")) for name in names]
-                    people[number[1]] = Student(" and ".join(names), number[1])
-    return people
 
 
 def _is_work(paper):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from .. import notebook, results
-from . import inbox, students
+from . import inbox, platforms, students
 
 MOST_FILES = 50  # of one student, looked at from the latest on
 MOST_CELLS = 5000
@@ -38,8 +38,9 @@ def left_out(paths, assignment, limit):
     owned = students.by_student(papers, assignment.stem).values()
     taken = {str(paper.place) for own in owned for paper in own}
     homes = {paper.place.parent for own in owned for paper in own if len(paper.place.parts) > 2}
-    rest = (p.place for p in papers if str(p.place) not in taken and p.place.parent not in homes)
-    return [students.clean(str(place)) for place in rest if place.name != students.LIST]
+    rest = (p for p in papers if p.idle or p.place.parent not in homes)  # an archive may be work
+    names = (str(p.place) for p in rest if p.place.name != platforms.LIST)
+    return [students.clean(name) for name in names if name not in taken]
 
 
 def choose(student, key, papers, assignment):
