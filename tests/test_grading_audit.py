@@ -184,6 +184,12 @@ def test_a_planted_defect_is_reported(tmp_path, words):
     assert any(words in fault for fault in found), found
 
 
+def test_a_fault_is_said_once_for_all_seeds(tmp_path):
+    found = faults(tmp_path, SCRIPT.replace(END, PASSES + END))
+    assert found[0] == "t-1: wrong answer 'no mistake' passes every case, seed 0 and 5 more"
+    assert sum("no mistake" in fault for fault in found) == 1, found
+
+
 def test_a_hidden_case_may_not_repeat_a_name(tmp_path):
     found = faults(tmp_path, SCRIPT.replace('case("more"', 'case("edge"'))
     assert any("two cases of t-1 are called 'edge'" in fault for fault in found), found

@@ -2,6 +2,7 @@
 
 import itertools
 import pkgutil
+import re
 from dataclasses import dataclass
 
 from ..exercise import compare, diagnose, scope
@@ -54,7 +55,19 @@ def audit_task(exercise, task, seeds=SEEDS):
     faults = [*_written(task), *_unseeded(exercise, task)]
     for rule in (_solution, _blank, _right, _wrong, _same_values, _keeps, _coverage):
         faults += rule(task, trials)
-    return list(dict.fromkeys(faults))
+    return _together(faults)
+
+
+def _together(faults):
+    """Each fault once, however many seeds show it."""
+    seeds = {}
+    for fault in faults:
+        what, seed = re.fullmatch(r"(.*?)(, seed \d+)?", fault, re.S).groups()
+        seeds.setdefault(what, {})[seed or ""] = None
+    return [
+        f"{what}{next(iter(own))}" + (f" and {len(own) - 1} more" if len(own) > 1 else "")
+        for what, own in seeds.items()
+    ]
 
 
 def _try(exercise, task, seed):
