@@ -128,6 +128,15 @@ def test_the_report_shows_the_pair_and_loads_nothing(compared):
     assert "<script" not in page
 
 
+def test_files_say_how_alike_a_usual_pair_is(compared):
+    row = pairs(compared)["demo-2", "ana", "bo"]
+    usual, known = (float(row[name]) for name in ("a usual pair", "known answers"))
+    assert 0 < usual < 1
+    page = (compared / "similar" / "demo-2.html").read_text("utf-8")
+    assert f"A usual pair of answers to demo-2 is {usual:.0%} alike" in page
+    assert f"are {known:.0%} alike. Likeness is no proof of copying." in page
+
+
 def test_an_answer_that_was_taken_back_is_no_longer_there(request, tmp_path, capsys):
     exercise = source.read(request.config.rootpath / ROOT / "solutions" / "90_demo.py")
     for answer in (LONG, None):

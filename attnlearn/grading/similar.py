@@ -60,7 +60,8 @@ def _task(out, task, names):
         likeness.typical = median(min(pair[2:4]) for pair in everything)
         likeness.pairs = [pair for pair in everything if max(pair[2:4]) > LOOK or pair[5]]
         likeness.pairs.sort(key=lambda pair: (-min(pair[2:4]), -max(pair[2:4]), *pair[:2]))
-        notebook.write(report, _without_web(detector.generate_html_report("return")))
+        page = _without_web(detector.generate_html_report("return"))
+        notebook.write(report, page.replace("</h1>", f"</h1>\n<p>{_in_words(likeness)}</p>", 1))
     return likeness
 
 
@@ -114,6 +115,14 @@ def _without_web(page):
     return page.replace("<style>", f"<style>{STYLE}", 1)
 
 
+def _in_words(likeness):
+    return (
+        f"A usual pair of answers to {likeness.task} is {likeness.typical:.0%} alike: where this "
+        "is much, look at no pair. The closest two right answers that were written to differ are "
+        f"{likeness.known:.0%} alike. Likeness is no proof of copying."
+    )
+
+
 def together(found):
     """{(one, other): number of tasks in which they are alike}, the most first."""
     pairs = (pair[:2] for likeness in found for pair in likeness.pairs)
@@ -123,6 +132,7 @@ def together(found):
 def _table(found, names):
     shares = ["part of the one in the other", "part of the other in the one"]
     head = ["one", "other", "tasks alike", "task", *shares, "same text", "same but for names"]
+    usual = ["length", "known answers", "a usual pair"]
     number = together(found)
     pairs = [(likeness, *pair) for likeness in found for pair in likeness.pairs]
     pairs.sort(key=lambda row: (-number[row[1:3]], row[1:3]))
@@ -134,5 +144,6 @@ def _table(found, names):
             "yes" if same else "",
             "yes" if alike else "",
         ]
-        rows.append([*row, "short" if likeness.size < SHORT else ""])
-    return spreadsheet([*head, "length"], rows)
+        row += ["short" if likeness.size < SHORT else ""]
+        rows.append([*row, f"{likeness.known:.2f}", f"{likeness.typical:.2f}"])
+    return spreadsheet([*head, *usual], rows)
