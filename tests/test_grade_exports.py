@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 from data.handed_in import GOOD_1, GOOD_2, TOP_LEFT, filled
+from data.results import keep
 
 from attnlearn.__main__ import main
 from attnlearn.grading import notebook, source, workers
@@ -34,6 +36,7 @@ from attnlearn.grading.exports import (
     stored,
     workflow,
 )
+from attnlearn.grading.gradebook import Gradebook
 from attnlearn.grading.isolation import sandbox
 
 pytestmark = pytest.mark.xdist_group(__name__)  # what its tests share is made once
@@ -413,10 +416,38 @@ def test_the_command_writes_and_says_where(out, grades, capsys, monkeypatch):
         assert (out / f"{form}.{ending}").exists()
 
 
+def attempt(file, score, exercise="0"):
+    made = result("doejane", "101", score)
+    return {**made, "hashes": {**made["hashes"], "submission": file, "pristine": exercise}}
+
+
+def test_the_best_attempt_can_be_exported(tmp_path, grades, capsys):
+    """A grade that was corrected is gone, and one of another version of the exercise is named."""
+    latest = attempt("fourth", 2.5)
+    runs = [("1", attempt("first", 20.0, "1")), ("0", attempt("second", 9.0))]
+    runs += [("0", attempt("second", 4.0)), ("0", attempt("third", 8.5)), ("0", latest)]
+    with Gradebook(tmp_path / "gradebook.sqlite") as book:
+        for exercise, one in runs:
+            keep(book, one, exercise=exercise)
+    notebook.write(tmp_path / "results" / "doejane.json", json.dumps(latest))
+    words = ["export", str(tmp_path), "--to", "canvas", "--roster", str(grades)]
+    for policy, score in (("latest", "2.5"), ("best", "8.5")):
+        assert main([*words, "--policy", policy]) == 0
+        assert column((tmp_path / "canvas.csv").read_text(), "90_demo")[1] == score
+    assert "20 of 1234 in run 1 are for another version" in capsys.readouterr().out
+    with sqlite3.connect(tmp_path / "gradebook.sqlite") as db:
+        db.execute("DROP TRIGGER attempts_no_update")
+        db.execute("UPDATE attempts SET score = 1000 WHERE id = 2")
+    db.close()
+    assert main([*words, "--policy", "best"]) == 1
+    assert "attempt 2 of doejane, or its run, is not as written" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--to", "moodle"], "needs --roster"),
+        (["--to", "junit", "--policy", "best"], "no gradebook"),
         (["--to", "gradescope"], "say --student, one of ana, bob"),
         (["--to", "canvas", "--roster", "none.csv"], "none.csv"),
     ],

@@ -16,6 +16,8 @@ def add(commands):
     parser.add_argument("--roster", type=Path, metavar="FILE", help=about)
     about = 'the assignment\'s heading in Canvas, such as "Masks (1234)"'
     parser.add_argument("--column", metavar="NAME", help=about)
+    about = "which attempt of each student counts (latest)"
+    parser.add_argument("--policy", choices=["latest", "best"], default="latest", help=about)
     parser.add_argument("--student", metavar="KEY", help="one result, for gradescope, classroom")
     about = "where to write; default: OUT/FORM.csv, .xml or .json, in a job on GitHub its outputs"
     parser.add_argument("--file", type=Path, metavar="FILE", help=about)
@@ -24,18 +26,29 @@ def add(commands):
 
 def run(options):
     from ..grading import notebook
-    from ..grading.exports import stored
 
-    results = stored.results(options.out)
+    results, told = _results(options)
     if options.to == "classroom" and not options.file and "GITHUB_OUTPUT" in os.environ:
         return _tell_github(_one(options, results))
     text, remarks, ending = _made(options, results)
     target = options.file or options.out / f"{options.to}.{ending}"
     notebook.write(target, text)
-    for remark in remarks:
+    for remark in [*told, *remarks]:
         print(remark)
     print(target)
     return 0
+
+
+def _results(options):
+    """(results, remarks): of the last run, or the best that the gradebook knows."""
+    from ..grading.exports import stored
+    from ..grading.gradebook import Gradebook, counting
+
+    results = stored.results(options.out)
+    if options.policy == "latest":
+        return results, []
+    with Gradebook.read(options.out / "gradebook.sqlite") as book:
+        return counting.best(book, results)
 
 
 def _tell_github(result):

@@ -1,6 +1,7 @@
 """Which attempt of each student counts: the latest, or the best."""
 
 from ..exports.grades import spreadsheet
+from .disk import GradebookError
 
 POLICIES = ("latest", "best")
 
@@ -23,6 +24,24 @@ def counting(attempts, policy):
 def _worth(attempt):
     """An attempt that the grader failed at counts only where there is no other."""
     return attempt["status"] != "ungraded", attempt["score"], attempt["id"]
+
+
+def best(book, results):
+    """(results, remarks): in place of each the student's best, of the same exercise."""
+    if troubles := book.verify():
+        raise GradebookError(f"{book.path}: {'; '.join(troubles)}")
+    found, remarks, attempts = [], [], book.attempts()
+    for result in results:
+        own = [attempt for attempt in attempts if attempt["key"] == result["key"]]
+        same = [a for a in own if a["exercise"] == result["hashes"]["pristine"]]
+        chosen = [book.result(attempt["id"]) for attempt in counting(same, "best")] or [result]
+        found += chosen
+        for other in counting(own, "best"):
+            if other not in same and other["score"] > chosen[0]["score"]:
+                points = f"{other['score']:g} of {other['max_score']:g} in run {other['run']}"
+                why = f"{points} are for another version of the exercise, and do not count"
+                remarks.append(f"{result['student']} ({other['file']}): {why}")
+    return found, remarks
 
 
 def table(book, policy):
