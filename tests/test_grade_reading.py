@@ -478,6 +478,17 @@ def test_a_place_begins_with_the_given_folder(tmp_path):
     assert only(Path(folder / "jane" / "x.ipynb")).place == PurePosixPath("jane/x.ipynb")
 
 
+def test_folders_of_one_name_stay_apart(tmp_path):
+    for day in ("monday", "friday"):
+        handed_in(tmp_path / day / "hw", {"kim.ipynb": b"", "lee.ipynb": b""})
+        handed_in(tmp_path / day / "x" / "own", {"03_masks.ipynb": b""})
+    grouped = found(*tmp_path.glob("*/hw"), *tmp_path.glob("*/x/own/03_masks.ipynb"))
+    assert len(grouped) == 4
+    papers = list(inbox.papers([*tmp_path.glob("*/hw"), *tmp_path.glob("*/x/own/*")], LIMIT))
+    assert len(students.by_student(papers, STEM)) == 6
+    assert {paper.place.parts[0] for paper in papers} >= {"monday hw"}
+
+
 @pytest.mark.parametrize(
     ("hers", "his"),
     [

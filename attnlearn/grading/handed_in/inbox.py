@@ -9,6 +9,7 @@ import os
 import re
 import stat
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -45,15 +46,26 @@ class Paper:
 
 def papers(paths, limit):
     """Every file below the given paths, none of them larger than `limit` bytes when read."""
-    for path in paths:
+    for path, root in _roots(paths):
         if path.is_dir():
-            yield from _folder(path, limit)
+            yield from _folder(path, root, limit)
         else:
-            yield from _file(path, PurePosixPath(*path.absolute().parts[-2:]), limit)
+            yield from _file(path, root / path.name, limit)
 
 
-def _folder(folder, limit):
-    root = PurePosixPath(folder.resolve().name)
+def _roots(paths):
+    """(path, the name of its folder), with as many folders around it as tell it from others."""
+    folders = [path.resolve() if path.is_dir() else path.absolute().parent for path in paths]
+    names, left, depth = {}, set(folders), 1
+    while left:
+        often = Counter(folder.parts[-depth:] for folder in left)
+        alone = [folder for folder in left if often[folder.parts[-depth:]] == 1]
+        names |= {folder: PurePosixPath(" ".join(folder.parts[-depth:])) for folder in alone}
+        left, depth = left.difference(alone), depth + 1
+    return zip(paths, map(names.get, folders), strict=True)
+
+
+def _folder(folder, root, limit):
     troubles = []
     for at, folders, files in os.walk(folder, onerror=troubles.append, followlinks=False):
         links = [name for name in folders if os.path.islink(os.path.join(at, name))]

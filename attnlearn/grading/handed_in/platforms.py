@@ -42,8 +42,9 @@ class Names:
     def __init__(self, papers, assignment):
         self.assignment = assignment.casefold()
         self.people = _gradescope(papers)
+        self.found = {paper.place: _outermost(paper.place) for paper in papers}
         self.uploads, heads = defaultdict(set), []
-        for match in filter(None, (_outermost(paper.place) for paper in papers)):
+        for match in filter(None, self.found.values()):
             if match.re is CANVAS:
                 self.uploads[match["id"], match["when"]].add(copies.stem(match["file"]))
             elif match.re is BLACKBOARD:
@@ -73,7 +74,7 @@ class Names:
         return _moment(when) if match and match.re is BRIGHTSPACE else when.zfill(20)
 
     def _match(self, place):
-        match = _outermost(place)
+        match = self.found[place]
         if match and match.re is CANVAS and self._is_of_no_canvas(match):
             return None
         return match
