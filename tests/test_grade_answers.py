@@ -75,6 +75,7 @@ def compared(request, tmp_path_factory):
     for name, content in contents.items():
         notebook.write(folder / "inbox" / f"{name}.ipynb", notebook.dumps(content))
     (folder / "inbox" / "cut.ipynb").write_text('{"cells": [')
+    (folder / "inbox" / "notes.txt").write_text("nobody's")
     assert main(call(request, folder, "--compare")) == 0
     return folder / "out"
 
@@ -161,7 +162,8 @@ def test_without_copydetect_the_message_says_what_to_install(
 
 def test_what_the_screen_says_is_no_accusation(request, compared, capsys):
     assert main(call(request, compared.parent, "--compare")) == 0
-    shown = capsys.readouterr().out
+    shown, about = capsys.readouterr()
+    assert "left out, no notebooks: inbox/notes.txt" in about
     assert "demo-2  4" in shown
     assert "no proof of copying" in shown
     assert "a short answer says little" in shown.lower()

@@ -276,7 +276,7 @@ def zipped(files):
 def test_a_zip_in_a_zip_in_a_zip_is_not_opened(assignment, tmp_path, right):
     inner = zipped({"x.zip": zipped({"a.ipynb": right.encode()})})
     (tmp_path / "class.zip").write_bytes(zipped({"ana.zip": inner}))
-    ((_, _, papers),) = work.collect([tmp_path], assignment, LIMIT)
+    ((_, _, papers),) = work.collect([tmp_path], assignment, LIMIT).students
     assert chosen(assignment, *papers).trouble == "no notebook: hand in the .ipynb file"
 
 
@@ -290,7 +290,7 @@ def test_any_name_makes_a_name_for_files(assignment, tmp_path, name):
     places = [PurePosixPath("class", folder, f"{name[:200]}.ipynb") for folder in "xy"]
     papers = [inbox.Paper(place, 0.0, bytes) for place in places]
     keys = [*students.keys(students.by_student(papers, "90_demo")).values()]
-    keys += [key for _, key, _ in work.collect([tmp_path], assignment, LIMIT)]
+    keys += [key for _, key, _ in work.collect([tmp_path], assignment, LIMIT).students]
     assert len(keys) >= 3
     for key in keys:
         assert len(f".feedback-{key}.json.12345678".encode()) < 200
@@ -310,7 +310,7 @@ def test_what_is_nobodys_is_named(assignment, tmp_path):
     for name in [*names, "roe_1_2_essay.pdf", "submission_metadata.yml", ".DS_Store"]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    found = work.left_out([folder], assignment, LIMIT)
+    found = work.collect([folder], assignment, LIMIT).left_out
     lost = ["class/jane.pdf", "class/kim/more.7z", "class/lee/hw.docx", "class/list.csv"]
     assert sorted(found) == lost
 

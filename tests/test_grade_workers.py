@@ -18,6 +18,7 @@ from data.running import running
 from attnlearn.commands import grade as command
 from attnlearn.grading import assignment, grade, notebook, progress, run, source, workers
 from attnlearn.grading import results as stored
+from attnlearn.grading.handed_in import work
 from attnlearn.grading.isolation import sandbox
 from attnlearn.grading.isolation.limits import Limits
 
@@ -178,13 +179,13 @@ class Pretended:
         return [stored.place(assignment.sandbox)]
 
     def results(self, works):
-        for work in works:
-            self.seen.append(work.key)
-            self.held = [ref for ref in [*self.held, weakref.ref(work)] if ref()]
+        for own in works:
+            self.seen.append(own.key)
+            self.held = [ref for ref in [*self.held, weakref.ref(own)] if ref()]
             self.most = max(self.most, len(self.held))
             status = self.statuses.pop(0) if self.statuses else "graded"
-            result = run.no_grade(self.ready, work, "pretended")
-            yield work, {**result, "status": status, "score": 1.0}
+            result = run.no_grade(self.ready, own, "pretended")
+            yield own, {**result, "status": status, "score": 1.0}
 
 
 def inbox(exercise, folder, names, answer=GOOD_1):
@@ -198,11 +199,15 @@ def written(out):
     return {path.stem: json.loads(path.read_text()) for path in (out / "results").iterdir()}
 
 
+def grade_all(assignment, folder, out, crew):
+    return grade.grade(assignment, work.collect([folder], assignment, 10**6), out, crew=crew)
+
+
 def test_the_same_bytes_are_graded_once(exercise, ready, tmp_path):
     folder = inbox(exercise, tmp_path / "in", ["ana", "bob", "cleo_101_7_90_demo"])
     inbox(exercise, folder, ["dan"], TOP_LEFT)
     crew = Pretended(ready)
-    grade.grade(ready, [folder], tmp_path / "out", limit=10**6, crew=crew)
+    grade_all(ready, folder, tmp_path / "out", crew)
     assert sorted(crew.seen) == ["ana", "dan"]
     got = written(tmp_path / "out")
     assert {key: (r["student"], r["score"]) for key, r in got.items()} == {
@@ -218,7 +223,7 @@ def test_the_same_bytes_are_graded_once(exercise, ready, tmp_path):
 def test_no_grade_is_not_shared(exercise, ready, tmp_path):
     folder = inbox(exercise, tmp_path / "in", ["ana", "bob"])
     crew = Pretended(ready, ["ungraded"])
-    grade.grade(ready, [folder], tmp_path / "out", limit=10**6, crew=crew)
+    grade_all(ready, folder, tmp_path / "out", crew)
     assert crew.seen == ["ana", "bob"]
     got = written(tmp_path / "out")
     assert (got["ana"]["status"], got["bob"]["status"]) == ("ungraded", "graded")
@@ -229,7 +234,7 @@ def test_no_class_is_held_in_memory(exercise, ready, tmp_path):
         inbox(exercise, tmp_path / "in", [f"s{number}"], f"{GOOD_1}# {number}\n")
     inbox(exercise, tmp_path / "in", [f"twin{number}" for number in range(4)], TOP_LEFT)
     crew = Pretended(ready, ["ungraded"] * 11)
-    grade.grade(ready, [tmp_path / "in"], tmp_path / "out", limit=10**6, crew=crew)
+    grade_all(ready, tmp_path / "in", tmp_path / "out", crew)
     assert len(crew.seen) == 10
     assert crew.most <= 2
 
@@ -239,7 +244,7 @@ def test_what_an_earlier_run_found_holds_for_the_same_bytes_and_conditions(
 ):
     def graded(assignment, names):
         crew, folder = Pretended(assignment), inbox(exercise, tmp_path / "in", names)
-        grade.grade(assignment, [folder], tmp_path / "out", limit=10**6, crew=crew)
+        grade_all(assignment, folder, tmp_path / "out", crew)
         return crew.seen
 
     assert graded(ready, ["ana"]) == ["ana"]
@@ -257,9 +262,7 @@ def test_the_number_of_workers_changes_no_verdict(exercise, ready, tmp_path):
     for jobs in (1, 4):
         with workers.Crew(jobs) as crew:
             crew.brief(ready)
-            done = grade.grade(
-                ready, [tmp_path / "in"], tmp_path / str(jobs), limit=10**6, crew=crew
-            )
+            done = grade_all(ready, tmp_path / "in", tmp_path / str(jobs), crew)
         got.append([{**result, "graded": ""} for result in done.results])
     assert got[0] == got[1]
     assert [result["score"] for result in got[0]][:2] == [6, 2.8]

@@ -29,7 +29,7 @@ def run(options):
     from ..grading import answers, assignment, bank, release, source
     from ..grading.handed_in import work
 
-    handed_in, limit = submissions.paths(options), submissions.limit(options)
+    paths, limit = submissions.paths(options), submissions.limit(options)
     exercise = source.read(assignment.find(options.assignment, options.exercises))
     given = bank.given_names(exercise)
     tables = {
@@ -38,7 +38,9 @@ def run(options):
     }
     ready = Exercise(options.assignment, release.exercise_notebook(exercise), tables)
     names = {}
-    for who, key, papers in work.collect(handed_in, ready, limit):
+    handed_in = work.collect(paths, ready, limit)
+    submissions.tell_left_out(handed_in)
+    for who, key, papers in handed_in.students:
         own = work.choose(who, key, papers, ready)
         answers.write(options.out, ready, own)
         names[key] = f"{who.name} ({who.id})" if who.id else who.name

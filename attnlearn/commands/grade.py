@@ -50,9 +50,10 @@ def run(options):
             box = _box(options, limits)
             seed = assignment.read_seed(options.seed, options.seed_file, options.out)
             ready = assignment.prepare(script, seed, box)
-            _tell_left_out(work.left_out(paths, ready, limit))
+            handed_in = work.collect(paths, ready, limit)
+            submissions.tell_left_out(handed_in)
             crew.brief(ready)
-            done = grade.grade(ready, paths, options.out, limit=limit, crew=crew)
+            done = grade.grade(ready, handed_in, options.out, crew=crew)
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
         return 130
@@ -109,13 +110,6 @@ def _crew(options, script):
     )
     security = cluster.security(*_tls(options)) if options.tls_ca else None
     return cluster.Cluster(options.dask, recipe, security)
-
-
-def _tell_left_out(names):
-    from ..grading.listed import some
-
-    if names:
-        print(f"left out, no notebooks: {some(names)}", file=sys.stderr)
 
 
 def _report(done, out):

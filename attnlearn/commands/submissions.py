@@ -1,5 +1,6 @@
 """What `grade` and `answers` are both told: the files that were handed in, and for what."""
 
+import sys
 from pathlib import Path
 
 
@@ -23,3 +24,10 @@ def paths(options):
 def limit(options):
     """The most bytes of one notebook."""
     return int(options.max_mb * 2**20)
+
+
+def tell_left_out(handed_in):
+    from ..grading.listed import some
+
+    if handed_in.left_out:
+        print(f"left out, no notebooks: {some(handed_in.left_out)}", file=sys.stderr)

@@ -8,15 +8,14 @@ from .gradebook import Gradebook, changes
 from .handed_in import work
 
 
-def grade(assignment, paths, out, *, limit, crew):
+def grade(assignment, handed_in, out, *, crew):
     """Grade every submission and write all results; returns the run.
 
     `crew.results(works)` yields (work, result) in the order of finishing, `crew.places(assignment)`
     tells what grades depend on of the machines.
     """
-    handed_in = work.collect(paths, assignment, limit)
     known = results.earlier(out / "results", assignment, crew.places(assignment))
-    with Run(assignment, out, handed_in, known) as this:
+    with Run(assignment, out, handed_in.students, known) as this:
         for works in (this.to_grade(), this.twins()):
             for own, result in crew.results(works):
                 this.keep(own, result)

@@ -25,17 +25,23 @@ class Work:
     deaths: int = 0  # of workers that graded it
 
 
+@dataclass
+class HandedIn:
+    """All that was handed in, listed and not yet read."""
+
+    students: list  # (student, name for files, papers with the latest first), in the order of names
+    left_out: list  # names of files that are nobody's: no notebooks, and not named by a platform
+
+
 def collect(paths, assignment, limit):
-    """(student, name for files, papers with the latest first), in the order of names."""
-    papers = students.by_student(inbox.papers(paths, limit), assignment.stem)
-    order = sorted(papers, key=lambda who: (who.name, who.id, who.place))
-    return [(who, key, papers[who]) for who, key in students.keys(order).items()]
-
-
-def left_out(paths, assignment, limit):
-    """Names of files that are nobody's: no notebooks, and not named by a platform."""
     papers = list(inbox.papers(paths, limit))
-    owned = students.by_student(papers, assignment.stem).values()
+    owned = students.by_student(papers, assignment.stem)
+    order = sorted(owned, key=lambda who: (who.name, who.id, who.place))
+    found = [(who, key, owned[who]) for who, key in students.keys(order).items()]
+    return HandedIn(found, _left_out(papers, owned.values()))
+
+
+def _left_out(papers, owned):
     taken = {str(paper.place) for own in owned for paper in own}
     homes = {paper.place.parent for own in owned for paper in own if len(paper.place.parts) > 2}
     rest = (p for p in papers if p.idle or p.place.parent not in homes)  # an archive may be work

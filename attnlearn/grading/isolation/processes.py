@@ -72,7 +72,7 @@ def end_orphans(own):
 
     def orphans(table):
         strange = dict(children(table).items() - own.items())
-        return strange.keys().union(*(descendants(pid, table) for pid in strange))
+        return set(strange).union(*(descendants(pid, table) for pid in strange))
 
     _end(orphans)
 
