@@ -4,6 +4,7 @@ The notebook runs twice from the top: once with the visible checks, then with th
 nothing that an answer has seen of a hidden case can show up in the report on a visible one.
 """
 
+import time
 from pathlib import Path
 
 from ..exercise import forbid
@@ -14,6 +15,9 @@ from .verdict import Verdict
 
 START_SECONDS = 120
 DEATHS = 3  # of one task: then its other cases are not run
+# Limits of a cell that all of a task may take: its answer and its check, in both passes.
+SHARE = 4
+TOO_LONG = "stopped: all cells of this notebook together have used up their time"
 # At the top and before each check: patches that an answer made to it are undone, chance is the same
 # in every run, and the seed is the secret one.
 FRESH = """\
@@ -56,6 +60,7 @@ class OfficialFile(ExerciseFile):
         self.job = job
         self.endless = set()  # cells that ran out of time: once is enough
         self.second_pass = False
+        self.end = None  # no cell starts after it: there may be thousands, each below its limit
         self.first = min((at for task in self.known for at in self.answer(task)), default=None)
         given = {name for table in self.known.values() for name in table["given"]}
         self.undo = careless.undo(sorted(given))
@@ -82,6 +87,7 @@ class OfficialFile(ExerciseFile):
         told = {"SEED": self.job.seed, "MODE": "grade", "TABLES": tables}
         self.fresh = FRESH.format(told={f"ATTNLEARN_{key}": told[key] for key in told})
         self.kernel.await_ready(START_SECONDS)
+        self.end = self.end or time.monotonic() + SHARE * len(self.known) * self.kernel.seconds
         if first:
             ahead.prepare(self.job)
         self._begin()
@@ -103,6 +109,8 @@ class OfficialFile(ExerciseFile):
         super().revive()
 
     def run(self, source, at):
+        if time.monotonic() > self.end:
+            return [], TOO_LONG
         is_cell = at in self.cells and source == self.cells[at]["source"]
         if is_cell and at in self.endless:
             return [], self.fatal.get(at)
