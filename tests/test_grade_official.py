@@ -1,4 +1,11 @@
-"""A submission as a whole: how long it may take."""
+"""A submission as a whole: how long it may take, and what ends with it."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 from data.handed_in import GOOD_2, filled
@@ -10,6 +17,14 @@ from attnlearn.grading.isolation import sandbox
 from attnlearn.grading.isolation.limits import Limits
 
 pytestmark = pytest.mark.xdist_group(__name__)
+CALLER = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"
+
+
+def group(leader):
+    """The processes of a group that still run."""
+    shown = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True).stdout
+    rows = [line.split() for line in shown.splitlines()]
+    return [stat for pgid, stat in rows if int(pgid) == leader and stat[0] != "Z"]
 
 
 def test_all_cells_together_have_a_limit(request, monkeypatch):
@@ -25,3 +40,31 @@ def test_all_cells_together_have_a_limit(request, monkeypatch):
     assert result["status"] == "graded"
     assert result["score"] == 0
     assert all("used up their time" in str(task["notes"]) for task in result["exercises"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has namespaces")
+def test_a_box_ends_with_the_process_that_started_it(tmp_path):
+    box = sandbox.Box(Limits())
+    if why := box.trouble():
+        pytest.skip(why)
+    box.make_folders(tmp_path)
+    command = box.wrapped([sys.executable, "-c", "print('ready', flush=True); input()"], tmp_path)
+    caller = subprocess.Popen(
+        [sys.executable, "-c", CALLER, *command],
+        cwd=tmp_path / "scratch",
+        env=box.environment(tmp_path / "scratch"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        assert caller.stdout.readline() == b"ready\n"
+        caller.kill()
+        caller.wait()
+        end = time.monotonic() + 5
+        while (left := group(caller.pid)) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not left
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(caller.pid, signal.SIGKILL)

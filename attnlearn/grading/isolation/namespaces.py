@@ -43,10 +43,11 @@ def enter(root, show, hide, meeting, scratch, disk_mb):
     _room_to_write(root, scratch, disk_mb)
     for path in meeting:
         _bind(path, root)
+    prctl(DEATH_SIGNAL, signal.SIGKILL)  # the one who asked may be killed
     child = os.fork()
     if child:
         _mirror(child)
-    prctl(DEATH_SIGNAL, signal.SIGKILL)
+    prctl(DEATH_SIGNAL, signal.SIGKILL)  # a child does not inherit it
     _mount("proc", f"{root}/proc", "proc", NO_SUID | NO_DEVICES)
     with contextlib.suppress(OSError), open(f"{root}/proc/sys/user/max_user_namespaces", "w") as f:
         f.write("0")  # no namespaces inside: they come with capabilities of their own
