@@ -1,4 +1,4 @@
-"""A submission as a whole: how long it may take, and what ends with it."""
+"""A submission as a whole: how long it may take, what ends with it, and what is removed then."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from data.handed_in import GOOD_2, filled
 from attnlearn.grading import assignment, notebook, official, run, source
 from attnlearn.grading.handed_in.students import Student
 from attnlearn.grading.handed_in.work import Work
-from attnlearn.grading.isolation import sandbox
+from attnlearn.grading.isolation import folders, sandbox
 from attnlearn.grading.isolation.limits import Limits
 
 pytestmark = pytest.mark.xdist_group(__name__)
@@ -68,3 +68,15 @@ def test_a_box_ends_with_the_process_that_started_it(tmp_path):
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(caller.pid, signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights of POSIX")
+def test_a_link_that_takes_the_place_of_a_folder_opens_nothing(tmp_path, monkeypatch):
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.mkdir()
+    other.mkdir()
+    other.chmod(0o755)
+    (own / "link").symlink_to(other)
+    monkeypatch.setattr(os.path, "islink", lambda path: False)  # it was none a moment ago
+    folders.remove(own)
+    assert other.stat().st_mode & 0o777 == 0o755
