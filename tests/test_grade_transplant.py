@@ -1,6 +1,7 @@
 """Answers move into the pristine notebook; what arrives from a kernel is the word of a stranger."""
 
 import copy
+import itertools
 import json
 import time
 
@@ -259,6 +260,20 @@ HELPERS = {
     "set by a call": ("rows = max.__class__\nprint(rows)\nsetattr(rows, 'x', 1)\n", "FILLED"),
     "changed as torch does": ("rows = np.ones(3)\nrows.mul_(2)\n", None),
     "after a long command": ("!pip install -q \\\n  a b\nrows = min\n", "rows = min\n"),
+    "filled by its own function": (
+        "rows = {}\ndef fill(t):\n    t[1] = 2\nfor _ in range(2):\n    fill(rows)\nprint(rows)\n",
+        "FILLED",
+    ),
+    "filled behind its back": ("rows = []\ndef fill():\n    rows.append(1)\nfill()\n", None),
+    "a register": (
+        "rows = {}\ndef named(n):\n    def add(f):\n        rows[n] = f\n    return add\n"
+        "@named('x')\ndef g(): pass\nprint(rows)\n",
+        "FILLED",
+    ),
+    "read by a function": (
+        "rows = [1]\ndef show(x):\n    y = []\n    y.append(x)\nshow(rows)\n",
+        "rows = [1]\n",
+    ),
     "made in steps": ("rows = [1]\nx = 2\nrows += [2]\n", "rows = [1]\nrows += [2]\n"),
 }
 
@@ -281,6 +296,26 @@ def test_a_global_that_is_counted_up_comes_along(exercise, move):
     content = both(exercise, one=text)
     content["cells"].insert(0, code("count = 0"))
     assert sources(move(content), "demo-1") == ["count = 0\n", text]
+
+
+def test_functions_that_register_in_another_cell_come_along(exercise, move):
+    content = both(exercise, one=HELPED)
+    register = "rows = {}\ndef register(f):\n    rows[f.__name__] = f\n    return f\n"
+    content["cells"][:0] = [code(register), code("@register\ndef g():\n    pass\n")]
+    own = sources(move(content), "demo-1")
+    assert own == [register, "@register\ndef g():\n    pass\n", HELPED]
+
+
+def test_a_long_chain_of_definitions_is_read_once_for_all_tasks(exercise, move):
+    chain = "a0 = 1\n" + "".join(f"a{n} = a{n - 1}\n" for n in range(1, 2000))
+    content = both(exercise, one="def causal(T, S):\n    return a1999\n")
+    content["cells"].insert(0, code(chain))
+    times = [time.process_time()]
+    for _ in range(2):
+        assert sources(move(content), "demo-1")[0] == chain
+        times.append(time.process_time())
+    first, again = (b - a for a, b in itertools.pairwise(times))
+    assert again < first / 2
 
 
 def test_a_line_of_many_statements_takes_no_longer_than_it_should(exercise, move):

@@ -1,6 +1,7 @@
 """The definitions that an answer reaches in other cells: they come along when it is moved."""
 
 import ast
+import functools
 import io
 import re
 
@@ -14,6 +15,7 @@ CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert"
 CHANGES |= {"fill", "put", "resize", "reverse", "setdefault", "sort", "update"}
 FILLS = {"at", "copyto", "fill_diagonal", "heapify", "heappush", "place", "put", "put_along_axis"}
 FILLS |= {"putmask", "setattr", "shuffle"}  # they change their first argument
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def statements(cells, answer, known):
@@ -30,14 +32,8 @@ def statements(cells, answer, known):
     if not wanted:
         return []
     first, taken = min(answer), {}
-    homes, binding, changing = {}, {}, {}  # {name: its cell}, {name: [(cell, line, text)]}
-    for at in sorted(cells, key=lambda at: (at > first, -at if at < first else at)):
-        for line, names, changed, text in _statements(cells[at]):
-            for name in names:
-                if homes.setdefault(name, at) == at or name == STAR:
-                    binding.setdefault(name, []).append((at, line, text))
-            for name in changed:
-                changing.setdefault(name, []).append((at, line, text))
+    order = sorted(cells, key=lambda at: (at > first, -at if at < first else at))
+    homes, binding, changing = _index(cells, order)
     while wanted:
         name = wanted.pop()
         known.add(name)
@@ -45,26 +41,41 @@ def statements(cells, answer, known):
             wanted.add(STAR)
         home = homes.get(name, first)
         changes = [own for own in changing.get(name, ()) if own[0] == home or home < own[0] < first]
-        for at, line, text in (*binding.get(name, ()), *changes):
+        for at, line, text, reads in (*binding.get(name, ()), *changes):
             if (at, line) not in taken:
                 taken[at, line] = text
-                wanted |= scope.free_names(text) - known
+                wanted |= reads - known
     return [(at, taken[at, line]) for at, line in sorted(taken)]
+
+
+def _index(cells, order):
+    """{name: its cell}, and {name: [(cell, line, text, names it reads)]} of the statements that
+    bind it, and of those that change it."""
+    homes, binding, changing = {}, {}, {}
+    acts = {name: act for at in order for name, act in _parsed(cells[at])[1].items()}
+    for at in order:
+        for line, names, changed, *text in _statements(cells[at], acts):
+            for name in names:
+                if homes.setdefault(name, at) == at or name == STAR:
+                    binding.setdefault(name, []).append((at, line, *text))
+            for name in changed:
+                changing.setdefault(name, []).append((at, line, *text))
+    return homes, binding, changing
 
 
 def definitions(source, names):
     """The statements of a cell that define some of these names, as text."""
-    return _text(text for _, bound, _, text in _statements(source) if bound & names)
+    return _text(text for _, bound, _, text, _ in _statements(source) if bound & names)
 
 
 def changed(source):
     """Names whose values a cell changes in place: a method is added to a class."""
-    return set().union(*(names for _, _, names, _ in _statements(source)))
+    return set().union(*(names for _, _, names, *_ in _statements(source)))
 
 
 def beside_checks(source):
     """The statements of a check's cell that define anything, as text; the check aside."""
-    found = ((bound, text) for _, bound, _, text in _statements(source))
+    found = ((bound, text) for _, bound, _, text, _ in _statements(source))
     return _text(text for bound, text in found if bound and not notebook.CHECK_CALL.search(text))
 
 
@@ -93,25 +104,41 @@ def _depth(tree):
     return depth
 
 
-def _statements(source):
-    """(line, names it binds, names whose values it changes, text) of each top-level statement."""
+def _statements(source, acts=None):
+    """(line, names it binds, names whose values it changes, text, names it reads) of each
+    top-level statement.
+
+    `acts` says what the functions do that it calls; else those of the same cell are known.
+    """
+    statements, own = _parsed(source)
+    acts = own if acts is None else acts
+    for line, names, changed, calls, *text in statements:
+        for function, given in calls:
+            binds, changes, changes_given = acts.get(function, ((), (), False))
+            names, changed = names.union(binds), changed.union(changes)
+            changed |= given if changes_given else set()
+        if names or changed:
+            yield line, names, changed, *text
+
+
+@functools.lru_cache(maxsize=1024)  # each task asks for those of each cell
+def _parsed(source):
+    """The statements of a cell, not yet with what their calls do, and what its functions do."""
     source = without_commands(source)
     try:
         body = ast.parse(source).body
     except SyntaxError:
-        return
-    sets = {f.name: _globals(f) for f in body if isinstance(f, ast.FunctionDef)}
+        return [], {}
     lines = list(io.StringIO(source, newline=None))  # as Python counts them: no form feeds
+    statements = []
     for first, last, nodes in _by_line(body):
         text = "".join(lines[first - 1 : last])
         names, changed = scope.module_names(text), set().union(*map(_changed, nodes))
-        for node in nodes:
-            if isinstance(node, ast.ImportFrom) and node.names[0].name == STAR:
-                names.add(STAR)
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-                names |= sets.get(getattr(node.value.func, "id", ""), set())
-        if names or changed:
-            yield first, names, changed, text
+        if any(isinstance(n, ast.ImportFrom) and n.names[0].name == STAR for n in nodes):
+            names.add(STAR)
+        calls = [call for node in nodes for call in _calls(node)]
+        statements.append((first, names, changed, calls, text, scope.free_names(text)))
+    return statements, {f.name: _act(f) for f in body if isinstance(f, ast.FunctionDef)}
 
 
 def _by_line(body):
@@ -127,18 +154,41 @@ def _by_line(body):
     return groups
 
 
-def _globals(function):
-    """The names that a function may bind outside."""
-    return {x for node in ast.walk(function) if isinstance(node, ast.Global) for x in node.names}
+def _act(function):
+    """What a call of it does: names it binds outside, names whose values it changes there, and
+    whether it changes what it is given."""
+    nodes = list(ast.walk(function))
+    outside = {x for node in nodes if isinstance(node, ast.Global) for x in node.names}
+    given = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    changed = _changed_in(nodes)
+    return outside, changed - given - (stored - outside), bool(changed & given)
+
+
+def _calls(statement):
+    """(function, names it is given) of what a statement calls for its effect or as a decorator."""
+    if isinstance(statement, DEFINITIONS):
+        called = statement.decorator_list
+    else:
+        called = [node.value for node in ast.walk(statement) if isinstance(node, ast.Expr)]
+    for node in called:
+        function = getattr(node, "func", node)
+        if isinstance(function, ast.Name):
+            given = getattr(node, "args", ())
+            yield function.id, {x.id for x in given if isinstance(x, ast.Name)}
 
 
 def _changed(statement):
     """Names whose values a statement changes in place: `x[0] = 1`, `x.append(1)`, `put(x, 1)`."""
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+    if isinstance(statement, DEFINITIONS):
         calls = [call for call in statement.decorator_list if isinstance(call, ast.Call)]
         return {x.id for call in calls for x in call.args if isinstance(x, ast.Name)}
+    return _changed_in(ast.walk(statement))
+
+
+def _changed_in(nodes):
     found = set()
-    for node in ast.walk(statement):
+    for node in nodes:
         target = node.func if isinstance(node, ast.Call) else node
         called = getattr(target, "attr", getattr(target, "id", "")) if target is not node else ""
         if called in FILLS and node.args and isinstance(node.args[0], ast.Name):
