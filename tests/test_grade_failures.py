@@ -26,7 +26,7 @@ def bits():
 
 # %% check demo-3
 case = check("demo-3")
-case("bits", lambda: bits())
+case("bits", lambda: max(0, bits()))
 
 # %% wrong demo-3 double
 # That many has float64.
@@ -182,6 +182,9 @@ ROWS = {
     ),
     "read from a file": (from_a_file, (0, 2, 1), "ModuleNotFoundError: No module named 'mine'"),
     "the checks' names": (first(before=NAMES, after="import numpy as np\n"), FULL, "rebinds"),
+    "a star": (answers(three=f"from numpy import *\n{GOOD['demo-3']}"), (4, 2, 0), "rebinds `max`"),
+    "a name of Python's": (answers(three=f"max = 3\n{GOOD['demo-3']}"), (4, 2, 0), "rebinds `max`"),
+    "magic below the line": (first(before="%%time\n"), (0, 2, 1), "has the command `%%time`"),
     "exit": (first(after="exit()\n"), FULL, ""),
     "an error below": (first(after="1 / 0\n"), FULL, "Note: the answer cell stopped below"),
     "in the check's cell": (in_the_check, FULL, ELSEWHERE),

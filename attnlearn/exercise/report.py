@@ -85,7 +85,7 @@ def report(task, table, values, *, unjudged=(), kept_raise=False, notes=()):
             return Report(f"{task}: not answered yet.", notes=[line] if kept_raise else [])
         if missing := missing_name(errors, table):
             line = f"`{missing}` is not defined. Run the answer cell first, and see that it ends "
-            return Report(f"{task}: no answer found.", notes=[line + "without an error."])
+            return Report(f"{task}: no answer found.", notes=[line + "without an error.", *notes])
         if all(e["v"] == "Forbidden" for e in errors):
             told = [v["msg"] for v in visible(values, table).values()]
             return Report(f"{task}: not allowed.", notes=[*map(_sentence, told[:1]), *notes])

@@ -6,7 +6,9 @@ import dis
 import functools
 import inspect
 import linecache
+import re
 import symtable
+import sys
 
 SHELL = {"In", "Out", "exit", "quit", "get_ipython", "display"}  # IPython's, no student's
 
@@ -71,6 +73,18 @@ def module_names(source):
 def assigned_names(source):
     """Names that the source binds at its top level, imports aside."""
     return {s.get_name() for s in _symbols(source)[0] if s.is_assigned()}
+
+
+def builtins_read(source):
+    """The names of Python's own functions that the source reads, anywhere."""
+    read = {s.get_name() for table in _symbols(source) for s in table if s.is_referenced()}
+    return (read & set(dir(builtins))) - module_names(source)
+
+
+def starred(source):
+    """The names that `from x import *` binds, where x has been imported here, too."""
+    modules = re.findall(r"^from ([\w.]+) import \*", source, re.M)
+    return {name for m in modules for name in getattr(sys.modules.get(m), "__all__", ())}
 
 
 def imports(source):

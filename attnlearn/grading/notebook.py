@@ -9,6 +9,7 @@ import tempfile
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 EXERCISE_LINE = re.compile(r"^[ \t]*# EXERCISE: ([\w-]+)", re.M)
 CHECK_CALL = re.compile(r"""\bcheck\(\s*["']([\w-]+)["']""")
+CELL_COMMAND = re.compile(r"^%%\w+", re.M)
 
 CONFLICT = re.compile(r"^[ \t]*(?:<{7}|>{7}) ", re.M)
 PADDING = "\ufeff\ufffd\0\x1a \t\r\n"  # what may lie around the text of a file

@@ -56,7 +56,7 @@ class Verdict:
         source = "\n".join(answers.values())
         kept_raise = scope.unfinished(source, self.table["blank"])
         notes = [*self._stop(), *self._undefined(), *self._outside(source), *self._elsewhere()]
-        notes += [*self._rebound(), *self._stopped_late()]
+        notes += [*self._rebound(), *self._commands(), *self._stopped_late()]
         return report(self.task, self.table, self.values, kept_raise=kept_raise, notes=notes)
 
     def _nothing_arrived(self):
@@ -96,12 +96,24 @@ class Verdict:
                 yield f"Note: the answer uses `{name}` of {where}. Better move it in."
 
     def _rebound(self):
-        """Names that the answer takes from the checks; here the checks got them back."""
+        """Names that the answer takes from the checks; what they import they got back here."""
         imported = scope.module_names(self.table.get("imports", ""))
+        lost = set() if self.solved else scope.builtins_read(self.table["check"])
         for at, source in self.exercise.answer(self.task).items():
-            for name in sorted(imported & scope.assigned_names(source)):
+            bound = scope.assigned_names(source)
+            for name in sorted(bound & (imported | lost) | scope.starred(source) & lost):
                 where = self.exercise.place(at)
                 yield f"Note: {where} rebinds `{name}`, which the checks use. Rename it."
+
+    def _commands(self):
+        """A command for a whole cell may be the reason why nothing is defined."""
+        for at, source in self.exercise.answer(self.task).items():
+            if (found := notebook.CELL_COMMAND.search(source)) and not self.solved:
+                where = self.exercise.place(at)
+                yield (
+                    f"{where[0].upper()}{where[1:]} has the command `{found[0]}`. Delete it: the "
+                    "definitions of the cell may be lost by it."
+                )
 
     def _elsewhere(self):
         """What stopped in cells that aren't graded, if the task isn't solved."""
