@@ -55,6 +55,14 @@ def test_imports_and_the_names_that_something_took():
     assert scope.rebound(scope.imports(text), space) == ["pi"]
 
 
+def test_names_of_python_that_a_source_reads_or_takes():
+    text = "import numpy as np\nabs = 1\ndef f(x):\n    return max(x.sum(), abs)\n"
+    assert scope.builtins_read(text) == {"max"}
+    assert scope.read_in_functions(text) == {"max", "abs"}
+    assert {"sum", "max", "zeros"} <= scope.starred("from numpy import *\nfrom nowhere import *")
+    assert scope.starred("from numpy import sum") == set()
+
+
 def test_what_a_case_calls_is_one_line():
     space = {}
     bank.execute("f = lambda: g(1,\n    2)\ndef h():\n    x = 1\n    return x\n", space)

@@ -104,11 +104,14 @@ def rebound(imports, namespace):
 def free_names(source):
     """Names that the source reads, anywhere, and doesn't bind at its top level; those that a
     function declares `global` count as read, for `x += 1` does read."""
-    tables = _symbols(source)
-    read = {s.get_name() for s in tables[0] if s.is_referenced()}
-    for s in (s for t in tables[1:] for s in t if s.is_global()):
-        read |= {s.get_name()} if s.is_referenced() or s.is_declared_global() else set()
-    return read - module_names(source) - set(dir(builtins))
+    read = {s.get_name() for s in _symbols(source)[0] if s.is_referenced()}
+    return (read | read_in_functions(source)) - module_names(source) - set(dir(builtins))
+
+
+def read_in_functions(source):
+    """The names that functions and classes of the source read, or may bind, at its top level."""
+    symbols = (s for table in _symbols(source)[1:] for s in table if s.is_global())
+    return {s.get_name() for s in symbols if s.is_referenced() or s.is_declared_global()}
 
 
 def takes_argument(f):

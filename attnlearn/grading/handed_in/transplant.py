@@ -47,6 +47,7 @@ def transplant(pristine, student, tasks):
             _carry(result, task, cells, own, tasks[task])
         for at in own[task]:
             _add(result, task, cells[at], at)
+        _give_back(result, task, tasks[task])
     return result
 
 
@@ -196,6 +197,18 @@ def _add(result, task, cell, at):
     result.content["cells"].append({**made, "source": cell["source"]})
     result.answers[task][place] = cell["source"]
     result.origin[place] = at + 1
+
+
+def _give_back(result, task, table):
+    """A cell below an answer such as `sum = 0` that deletes those names of Python's own that the
+    checks read, if no function of the answer reads them."""
+    source = "\n".join(map(without_commands, result.answers[task].values()))
+    bound = scope.assigned_names(source) | scope.starred(source)
+    names = bound & scope.builtins_read(table["check"]) - scope.read_in_functions(source)
+    if names := sorted(names - {*table["defines"]}):
+        text = f"for _ in {names}:\n    globals().pop(_, None)"
+        cell = notebook.code_cell(f"{task}-names", "")
+        result.content["cells"].append({**cell, "source": text})
 
 
 def _answered(cell):
