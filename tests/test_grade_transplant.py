@@ -326,6 +326,23 @@ def test_a_line_of_many_statements_takes_no_longer_than_it_should(exercise, move
     assert time.process_time() - start < 20
 
 
+@pytest.mark.parametrize("names", ["*", "exp, max"])
+def test_names_of_python_come_along_if_they_are_imported(exercise, move, names):
+    text = "def causal(T, S):\n    return max([[T]], axis=1) + len(S)\n"
+    content = both(exercise, one=text)
+    content["cells"][:0] = [code(f"from numpy import {names}"), code("len = 3")]
+    content["cells"].append(code("from math import *"))
+    assert f"from numpy import {names}\n" in sources(move(content), "demo-1")
+    assert "len = 3" not in json.dumps(move(content).content)
+
+
+def test_what_lies_below_takes_no_name_of_python(exercise, move):
+    content = both(exercise, one="def causal(T, S):\n    return max(T, S)\n")
+    own = sources(move(content), "demo-1")
+    content["cells"].append(code("from numpy import *"))
+    assert sources(move(content), "demo-1") == own
+
+
 def test_the_nearest_definition_above_counts(exercise, move):
     content = both(exercise, one=HELPED)
     content["cells"][:0] = [code("rows = 1"), code("rows = 22")]

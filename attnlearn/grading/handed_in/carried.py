@@ -1,8 +1,10 @@
 """The definitions that an answer reaches in other cells: they come along when it is moved."""
 
 import ast
+import builtins
 import functools
 import io
+import itertools
 import re
 
 from ...exercise import scope
@@ -26,12 +28,13 @@ def statements(cells, answer, known):
     The nearest definition above the answer counts, else the first one below it. Along with it
     come the statements between it and the answer that change its value.
     """
+    first, taken = min(answer), {}
     own = [without_commands(source) for source in answer.values()]
-    known = set(known).union(*map(scope.module_names, own))
-    wanted = set().union(*map(scope.free_names, own)) - known
+    known = known - _imported([cells[at] for at in cells if at < first])
+    known = known.union(*map(scope.module_names, own))
+    wanted = set().union(*map(_read, own)) - known
     if not wanted:
         return []
-    first, taken = min(answer), {}
     order = sorted(cells, key=lambda at: (at > first, -at if at < first else at))
     homes, binding, changing = _index(cells, order)
     while wanted:
@@ -61,6 +64,20 @@ def _index(cells, order):
             for name in changed:
                 changing.setdefault(name, []).append((at, line, *text))
     return homes, binding, changing
+
+
+def _imported(sources):
+    """Names of Python's own that some cells import over: `from numpy import max`, or all of it."""
+    found = set()
+    for _, names, _, text, _ in itertools.chain(*map(_statements, sources)):
+        if text.startswith(("from ", "import ")):
+            found |= names | scope.starred(text)
+    return found & set(dir(builtins))
+
+
+def _read(source):
+    """The names that a source reads and doesn't bind, those of Python's own with them."""
+    return scope.free_names(source) | scope.builtins_read(source)
 
 
 def definitions(source, names):
@@ -137,7 +154,7 @@ def _parsed(source):
         if any(isinstance(n, ast.ImportFrom) and n.names[0].name == STAR for n in nodes):
             names.add(STAR)
         calls = [call for node in nodes for call in _calls(node)]
-        statements.append((first, names, changed, calls, text, scope.free_names(text)))
+        statements.append((first, names, changed, calls, text, _read(text)))
     return statements, {f.name: _act(f) for f in body if isinstance(f, ast.FunctionDef)}
 
 
