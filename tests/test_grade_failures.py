@@ -94,6 +94,11 @@ def from_a_file(content):
     own(content)["source"] = f"{HERE}from mine import causal\n"
 
 
+def defined_by_a_text(content):
+    content["cells"].insert(0, code(f"exec({HALVES[0]!r})"))
+    own(content)["source"] = HERE + HALVES[1]
+
+
 def in_the_check(content):
     check = next(cell for cell in content["cells"] if cell["id"] == "demo-1-check")
     check["source"] = GOOD_1 + notebook.joined(check["source"])
@@ -180,6 +185,7 @@ ROWS = {
         (0, 2, 1),
         "name 'causal' is not defined",
     ),
+    "defined by a text": (defined_by_a_text, (0, 2, 1), "No cell that ran defines `rows`"),
     "read from a file": (from_a_file, (0, 2, 1), "ModuleNotFoundError: No module named 'mine'"),
     "the checks' names": (first(before=NAMES, after="import numpy as np\n"), FULL, "rebinds"),
     "a star": (answers(three=f"from numpy import *\n{GOOD['demo-3']}"), FULL, ""),

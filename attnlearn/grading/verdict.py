@@ -78,6 +78,8 @@ class Verdict:
         errors = [v for v in self.shown.values() if v["k"] == "error" and v["v"] == "NameError"]
         found = (re.search(r"name '(\w+)' is not defined", error["msg"]) for error in errors)
         for name in dict.fromkeys(match[1] for match in found if match):
+            if not self._defining(name) and name not in self.table["defines"]:
+                yield f"No cell that ran defines `{name}`: a slip, or left behind? Move it in."
             for at in self._defining(name):
                 if at in self.errors:
                     why = f"it stopped with an error: {self.errors[at]}"
