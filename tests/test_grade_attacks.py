@@ -292,6 +292,19 @@ for _ in range(10):
         os._exit(0)
 time.sleep(60)
 """,
+    "takes memory for tables of pages": WRONG
+    + """\
+import ctypes, time
+LIBC = ctypes.CDLL(None)
+LIBC.mmap.restype = ctypes.c_void_p
+EMPTY = 1 << 34
+for _ in range(40):
+    at = LIBC.mmap(None, ctypes.c_size_t(EMPTY), 1, 0x4022, -1, ctypes.c_long(0))
+    LIBC.madvise(ctypes.c_void_p(at), ctypes.c_size_t(EMPTY), 15)
+    for page in range(at, at + EMPTY, 1 << 21):
+        ctypes.c_char.from_address(page).value
+time.sleep(5)
+""",
     "fills the disk": WRONG
     + "n = 0\nwhile True:\n    n += 1\n    open(f'full{n}', 'wb').write(bytes(2 << 20))\n",
 }
@@ -303,6 +316,7 @@ STOPPED = {
     "starts too many processes": "too many processes",
     "hands over to a child, again and again": "",  # each that is over counts until it is cleared
     "takes memory in many processes": "too much memory",
+    "takes memory for tables of pages": "too much memory",
     "fills the disk": "too much to disk",
 }
 

@@ -8,9 +8,9 @@ import sys
 import time
 
 import pytest
-from data.handed_in import GOOD_2, filled
+from data.handed_in import GOOD_1, GOOD_2, filled
 
-from attnlearn.grading import assignment, notebook, official, run, source
+from attnlearn.grading import ahead, assignment, notebook, official, run, source, start
 from attnlearn.grading.handed_in.students import Student
 from attnlearn.grading.handed_in.work import Work
 from attnlearn.grading.isolation import folders, sandbox
@@ -27,19 +27,95 @@ def group(leader):
     return [stat for pgid, stat in rows if int(pgid) == leader and stat[0] != "Z"]
 
 
-def test_all_cells_together_have_a_limit(request, monkeypatch):
-    """Thousands of cells, each below its own limit, would keep a worker for days."""
-    monkeypatch.setattr(official, "SHARE", 0.05)
+@pytest.fixture(scope="module")
+def demo(request):
     folder = request.config.rootpath / "tests" / "data" / "exercises"
     script = folder / "solutions" / "90_demo.py"
-    prepared = assignment.prepare(script, "a secret", sandbox.Sandbox(Limits(cell_seconds=10)))
-    answers = {"demo-1": "import time\ntime.sleep(1.5)\n", "demo-2": GOOD_2}
-    content = filled(source.read(script), answers)
+    box = sandbox.Sandbox(Limits(cell_seconds=10))
+    return source.read(script), assignment.prepare(script, "a secret", box)
+
+
+def graded(demo, answer):
+    exercise, prepared = demo
+    content = filled(exercise, {"demo-1": answer, "demo-2": GOOD_2})
     work = Work(Student("a"), "a", content=notebook.parse(notebook.dumps(content).encode(), "a"))
-    result = run.grade_one(prepared, work)
+    return run.grade_one(prepared, work)
+
+
+def test_all_cells_together_have_a_limit(demo, monkeypatch):
+    """Thousands of cells, each below its own limit, would keep a worker for days."""
+    monkeypatch.setattr(official, "SHARE", 0.05)
+    result = graded(demo, "import time\ntime.sleep(1.5)\n")
     assert result["status"] == "graded"
     assert result["score"] == 0
     assert all("used up their time" in str(task["notes"]) for task in result["exercises"])
+
+
+def test_a_next_kernel_that_does_not_start_costs_this_submission_nothing(demo, monkeypatch):
+    begun, kernel = [], start.kernel
+
+    def only_the_first(job):
+        begun.append(job)
+        if len(begun) > 1:
+            raise OSError("no space left")
+        return kernel(job)
+
+    monkeypatch.setattr(start, "kernel", only_the_first)
+    monkeypatch.setattr(ahead, "on", True)
+    assert graded(demo, GOOD_1)["score"] == 6
+    assert len(begun) == 2
+    assert ahead.process() is None
+    result = graded(demo, GOOD_1)
+    assert result["status"] == "ungraded"
+    assert "no space left" in result["findings"][-1]
+
+
+def test_the_next_kernel_waits_and_is_taken(demo, monkeypatch):
+    monkeypatch.setattr(ahead, "on", True)
+    try:
+        assert graded(demo, GOOD_1)["score"] == 6
+        waits, kernels = ahead.process(), []
+        assert waits
+        monkeypatch.setattr(official.OfficialFile, "teardown", spying(kernels))
+        assert graded(demo, GOOD_1)["score"] == 6
+        assert kernels == [waits]
+        assert ahead.process() not in (None, waits)
+    finally:
+        home = ahead._waiting.home
+        ahead.end()
+    assert ahead.process() is None
+    assert not home.exists()
+
+
+def spying(kernels):
+    teardown = official.OfficialFile.teardown
+
+    def spy(file):
+        kernels.append(file.kernel.km.provisioner.pid)
+        teardown(file)
+
+    return spy
+
+
+def test_a_fault_of_ours_stops_no_class(demo, monkeypatch):
+    """pytest gives the same exit code to an error while it collects and to Ctrl-C."""
+
+    def collect(file):
+        raise LookupError("a fault of ours")
+
+    monkeypatch.setattr(official.OfficialFile, "collect", collect)
+    result = graded(demo, GOOD_1)
+    assert result["status"] == "ungraded"
+    assert "The grader failed. LookupError: a fault of ours" in result["findings"]
+
+
+def test_ctrl_c_stops_the_run(demo, monkeypatch):
+    def interrupted(item):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(official.OfficialItem, "runtest", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        graded(demo, GOOD_1)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has namespaces")

@@ -196,6 +196,10 @@ def test_the_server_ends_when_the_grader_is_killed():
     assert not processes.PROC.joinpath(str(pid), "exe").exists()
 
 
+def test_a_command_of_the_shell_asks_for_no_terminal(warm_kernel):
+    assert printed(warm_kernel, "!exit 3\nprint(_exit_code)") == "3\n"
+
+
 def test_an_endless_loop_is_interrupted(warm_kernel):
     with pytest.raises(Empty):
         warm_kernel.await_reply(warm_kernel.execute_cell_input("while True: pass"))
@@ -271,5 +275,5 @@ def test_results_are_the_same(demo, box, monkeypatch, name):
 
 
 def test_a_slow_package_of_jsonschema_is_not_imported():
-    code = "import sys, attnlearn.grading.run; sys.exit('rfc3987_syntax' in sys.modules)"
+    code = "import sys, attnlearn.grading.session; sys.exit('rfc3987_syntax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

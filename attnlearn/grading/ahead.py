@@ -4,6 +4,8 @@ Nothing of a submission has touched it: it is as far from the one that runs as t
 another worker. Only a process that grades one after the other turns this on.
 """
 
+import contextlib
+
 from . import start
 from .isolation import folders
 
@@ -22,9 +24,11 @@ def take(job):
 
 
 def prepare(job):
+    """Where none starts, the next submission tries again and says why; this one goes on."""
     global _waiting
     if on and _waiting is None:
-        _waiting = start.kernel(job)
+        with contextlib.suppress(Exception):
+            _waiting = start.kernel(job)
 
 
 def process():

@@ -30,8 +30,12 @@ GRACE = 10  # seconds after the most that a cell may take, for what it has publi
 GROWTH_MB = 1024  # of our own memory: a message of many parts is never seen before it is whole
 OUTPUT_MB = 8  # what one cell may print and show
 MESSAGE = 2048  # bytes that a message counts at least: a million small ones are a flood, too
-# IPython's `exit()` ends the kernel a moment later, and the next cell would take the blame.
-EXIT_RAISES = "get_ipython().ask_exit = __import__('sys').exit"
+# IPython's `exit()` ends the kernel a moment later, and the next cell would take the blame; for a
+# command such as `!pip` it asks for a terminal, and a box has none.
+PREPARE = """\
+get_ipython().ask_exit = __import__('sys').exit
+get_ipython().system = get_ipython().system_raw
+"""
 # What nbval reads in a message; answers can send others.
 NEEDED = {
     "status": {"execution_state": str},
@@ -102,7 +106,7 @@ class GradingKernel(RunningKernel):
         """Until the kernel answers on both channels: the second may connect after the first."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            asked = self.kc.execute(EXIT_RAISES, silent=True)
+            asked = self.kc.execute(PREPARE, silent=True)
             with contextlib.suppress(Empty):
                 self.await_reply(asked, end - time.monotonic())
                 self.await_idle(asked, RETRY)

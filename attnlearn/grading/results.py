@@ -120,7 +120,7 @@ def _exercise(job, task, table):
         "earned": verdict.earned,
         "status": status(verdict),
         "mistakes": [{"name": m.name, "hint": m.hint, "sure": m.sure} for m in found],
-        "notes": [note[:LONGEST] for note in report.notes],
+        "notes": _short(report.notes),
         "cases": [
             _case(case, number, verdict.values.get(case["name"]), found)
             for number, case in _numbered(table)

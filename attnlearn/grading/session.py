@@ -61,15 +61,13 @@ def run(job):
         try:
             job.first = job.keep(ahead.take(job))
             job.transplant = transplant(job.pristine, job.content, job.tables)
-            code = _pytest(job, Path(folder))
+            _pytest(job, Path(folder))
         finally:
             if job.first:
                 job.first.stop()
             processes.end_all(job.spared, ahead.process())
             for home in job.homes:
                 folders.remove(home)
-    if code == pytest.ExitCode.INTERRUPTED:
-        raise KeyboardInterrupt
     return job
 
 
@@ -79,15 +77,21 @@ def _pytest(job, folder):
     options = ["-q", "--nbval", "--color=no", f"--rootdir={folder}", f"--confcutdir={folder}"]
     options += ["-c", str(folder / "pytest.ini"), "-p", "nbval.plugin"]
     options += [word for name in UNUSED for word in ("-p", f"no:{name}")]
+    plugin = _Plugin(job)
     with bank.environment(**ALONE):
-        return pytest.main([*options, str(folder / "submission.ipynb")], plugins=[_Plugin(job)])
+        pytest.main([*options, str(folder / "submission.ipynb")], plugins=[plugin])
+    if plugin.interrupted:
+        raise KeyboardInterrupt
 
 
 class _Plugin:
     """Puts our file in the place of nbval's, and keeps pytest quiet."""
 
     def __init__(self, job):
-        self.job = job
+        self.job, self.interrupted = job, False
+
+    def pytest_keyboard_interrupt(self, excinfo):
+        self.interrupted = excinfo.type is KeyboardInterrupt  # others are pytest's own
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config):
@@ -100,4 +104,8 @@ class _Plugin:
 
     def pytest_runtest_logreport(self, report):
         if report.failed:
-            self.job.findings.append(f"The grader failed. {report.longreprtext}")
+            crash = getattr(report.longrepr, "reprcrash", None)
+            why = crash.message if crash else report.longreprtext
+            self.job.findings.append(f"The grader failed. {why}")
+
+    pytest_collectreport = pytest_runtest_logreport

@@ -106,8 +106,11 @@ class Crew:
         for worker in self.free:
             worker.end()
         for worker in self.busy:
-            worker.end(patience=0)
-        self._clean()
+            worker.process.kill()
+            worker.process.wait()
+        self._clean()  # nothing writes any more to what is removed next
+        for worker in self.busy:
+            worker.end()
 
     def places(self, assignment):
         """What grades depend on of this machine."""
@@ -144,8 +147,8 @@ class Crew:
             try:
                 result = worker.answer()
             except Died as death:
-                worker.end()
                 self._clean()
+                worker.end()
                 self._once_more(work, str(death))
             except Exception:  # the assignment could not be prepared
                 worker.end()

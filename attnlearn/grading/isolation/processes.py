@@ -20,6 +20,7 @@ PROC = Path("/proc")
 CHILD_SUBREAPER = 36  # of prctl
 SMALLEST = 4096  # bytes that the shortest file counts, for a million of them fill a disk, too
 SENT = PROC / "sys/net/core/wmem_default"  # bytes that may wait in a socket
+TABLES = "VmPTE"  # of pages: a process that only reads empty memory can make gigabytes of them
 PATIENCE = 5  # seconds until what was killed must be gone
 
 
@@ -113,7 +114,7 @@ def own_memory():
 
 def _resident(pid):
     """Bytes of memory that a process has written to, pages that it shares with others included."""
-    return _sum(PROC / str(pid) / "status", "RssAnon", "RssShmem", "VmSwap")
+    return _sum(PROC / str(pid) / "status", "RssAnon", "RssShmem", "VmSwap", TABLES)
 
 
 def _share(pid):
@@ -122,7 +123,7 @@ def _share(pid):
     A process of another user shows it to nobody without that privilege.
     """
     share = _sum(PROC / str(pid) / "smaps_rollup", "Pss_Anon", "Pss_Shmem", "SwapPss")
-    return share or _resident(pid)
+    return share + _sum(PROC / str(pid) / "status", TABLES) if share else _resident(pid)
 
 
 def _sum(path, *names):

@@ -79,6 +79,7 @@ class Sandbox:
         passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         own = dict.fromkeys(("HOME", "TMPDIR", "IPYTHONDIR", "MPLCONFIGDIR"), str(scratch))
         fixed = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+        fixed |= {"PIP_RETRIES": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}  # there is no network
         return {**passed, **own, **fixed, "PYTHONPATH": str(view.OURS.parent), **variables}
 
     def record(self):

@@ -54,16 +54,19 @@ ALWAYS = {
     # memory that no process is charged with
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
+    # nor with this; where there are no namespaces, the next submission would find it, too
+    "shmget": (29, 194),
+    "semget": (64, 190),
+    "msgget": (68, 186),
+    "mq_open": (240, 180),
+    # few for each user of the machine, namespaces or not
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
 }
 # Refused, too, where the machine's files, users and sockets are in sight.
 IN_SIGHT = {
     "connect": (42, 203),  # to a socket of the machine, or of another kernel
     "truncate": (76, 45),  # an old Landlock does not handle it
-    # they outlive their processes: the next submission would find them
-    "shmget": (29, 194),
-    "semget": (64, 190),
-    "msgget": (68, 186),
-    "mq_open": (240, 180),
     # whose they are is asked of the user alone, and their numbers can be guessed
     "shmat": (30, 196),
     "shmctl": (31, 195),

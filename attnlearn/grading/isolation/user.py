@@ -11,12 +11,22 @@ from linux import LIBC, NO_NEW_PRIVILEGES, call, prctl
 
 DEATH_SIGNAL, ASK_DEATH_SIGNAL = 1, 2  # of prctl
 CAPABILITIES_3 = 0x20080522  # how `capset` is asked
-FIRST, COUNT = 65000, 500  # reserved by Debian's policy: nothing is theirs
+FIRST = 0x70000000  # from here on systemd gives none away: one for each number of a process
+FEW, COUNT = 65000, 500  # reserved by Debian's policy, for where there are only 65536 users
 
 
 def stranger():
-    """A user who owns nothing, another one for each process that asks."""
-    return FIRST + os.getpid() % COUNT
+    """A user who owns nothing, another one for each process that asks: two who are the same
+    could signal each other, and share a limit on threads."""
+    user = FIRST + os.getpid()
+    return user if _exists(user) else FEW + os.getpid() % COUNT
+
+
+def _exists(user):
+    """Has this namespace such a user?"""
+    with open("/proc/self/uid_map") as lines:
+        ranges = [map(int, line.split()) for line in lines]
+    return any(first <= user < first + count for first, _, count in ranges)
 
 
 def give(folders, user):
