@@ -33,7 +33,12 @@ def run(options):
     exercise = source.read(assignment.find(options.assignment, options.exercises))
     given = bank.given_names(exercise)
     tables = {
-        task.id: {"blank": task.blank, "defines": task.defines, "given": given}
+        task.id: {
+            "blank": task.blank,
+            "defines": task.defines,
+            "given": given,
+            "check": task.check.source,
+        }
         for task in exercise.tasks.values()
     }
     ready = Exercise(options.assignment, release.exercise_notebook(exercise), tables)
@@ -42,8 +47,11 @@ def run(options):
     submissions.tell_left_out(handed_in)
     for who, key, papers in handed_in.students:
         own = work.choose(who, key, papers, ready)
-        answers.write(options.out, ready, own)
         names[key] = f"{who.name} ({who.id})" if who.id else who.name
+        try:
+            answers.write(options.out, ready, own)
+        except Exception as error:  # a fault of ours; the others go on
+            own.trouble = f"{type(error).__name__}: {error}"
         if own.trouble:
             print(f"{names[key]}: no answers, {own.trouble}", file=sys.stderr)
     print(f"answers of {len(names)} students: {options.out / 'answers'}")

@@ -204,7 +204,8 @@ def _give_back(result, task, table):
     checks read, if no function of the answer reads them."""
     source = "\n".join(map(without_commands, result.answers[task].values()))
     bound = scope.assigned_names(source) | scope.starred(source)
-    names = bound & scope.builtins_read(table["check"]) - scope.read_in_functions(source)
+    checks = "\n".join([table["check"], *table.get("hidden_checks", ())])
+    names = bound & scope.builtins_read(checks) - scope.read_in_functions(source)
     if names := sorted(names - {*table["defines"]}):
         text = f"for _ in {names}:\n    globals().pop(_, None)"
         cell = notebook.code_cell(f"{task}-names", "")
