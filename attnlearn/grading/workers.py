@@ -68,10 +68,10 @@ class Worker:
             raise answer
         return answer
 
-    def end(self, patience=FAREWELL):
+    def end(self):
         self.line.close()  # an idle worker ends then
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(patience)
+            self.process.wait(FAREWELL)
         self.process.kill()
         self.process.wait()
         OWN.pop(self.process.pid)
@@ -99,17 +99,16 @@ class Crew:
         self.make, self.packages = partial(_ready, assignment), assignment.packages
 
     def __exit__(self, *about):
-        if self.first:
-            self.first.end(patience=0)
         for worker in self.free:
             worker.line.close()
         for worker in self.free:
             worker.end()
-        for worker in self.busy:
+        rest = [*self.busy, *filter(None, [self.first])]
+        for worker in rest:
             worker.process.kill()
             worker.process.wait()
         self._clean()  # nothing writes any more to what is removed next
-        for worker in self.busy:
+        for worker in rest:
             worker.end()
 
     def places(self, assignment):
