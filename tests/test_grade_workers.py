@@ -19,7 +19,7 @@ from attnlearn.commands import grade as command
 from attnlearn.grading import assignment, grade, notebook, progress, run, source, workers
 from attnlearn.grading import results as stored
 from attnlearn.grading.handed_in import work
-from attnlearn.grading.isolation import sandbox
+from attnlearn.grading.isolation import processes, sandbox
 from attnlearn.grading.isolation.limits import Limits
 
 pytestmark = [
@@ -61,6 +61,8 @@ def work_of(folder, piece):
 
 
 def no_grade(folder, piece, why):
+    if piece.key == "doomed":
+        os.kill(os.getpid(), signal.SIGKILL)
     return {"key": piece.key, "why": why}
 
 
@@ -101,6 +103,34 @@ def test_two_deaths_mean_no_grade_for_one_and_leave_nothing_behind(tmp_path):
     assert sorted(result["key"] for result in got) == list("abc")
     assert (tmp_path / "a.tries").read_text() == "xx"
     assert not running(SLEEPER)
+
+
+def test_where_every_worker_dies_the_run_ends(tmp_path):
+    with pytest.raises(workers.Died, match="exit code -9"):
+        results(tmp_path, [Piece("doomed", "dies")])
+
+
+def test_a_worker_that_lacks_a_package_says_so(tmp_path, monkeypatch):
+    (tmp_path / "nbval.py").write_text("raise ModuleNotFoundError('no nbval here')\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]]))
+    with pytest.raises(ModuleNotFoundError, match="no nbval here"):
+        results(tmp_path, [Piece("a", "works")])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+def test_nothing_writes_to_the_folder_of_a_worker_that_nobody_needed(monkeypatch):
+    before, left, remove = processes.descendants(), [], workers.folders.remove
+
+    def removed(folder):
+        left.append(processes.below(before))
+        remove(folder)
+
+    monkeypatch.setattr(workers.folders, "remove", removed)
+    with workers.Crew(1) as crew:
+        end = time.monotonic() + 60
+        while len(processes.tree(crew.first.process.pid)) < 2 and time.monotonic() < end:
+            time.sleep(0.05)  # until its server of kernels runs, too
+    assert left == [{}]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")

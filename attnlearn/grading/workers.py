@@ -22,11 +22,12 @@ from .isolation import folders, processes, warm
 from .isolation.sandbox import Sandbox
 
 FAREWELL = 10  # seconds for a worker to end by itself
+DEATHS = 4  # of workers with one submission: then none can live here
 OWN = {}  # {pid: start time} of all workers of this process: they are nobody's orphans
 KNOWN = threading.Lock()  # held while a worker is not yet in OWN, or orphans are looked for
 
 
-class Died(RuntimeError):
+class Died(ChildProcessError):
     """A worker is gone before it answered."""
 
 
@@ -159,6 +160,8 @@ class Crew:
     def _once_more(self, work, why):
         """One death may be somebody else's fault; a second one means no grade."""
         work.deaths += 1
+        if work.deaths == DEATHS:
+            raise Died(f"no worker lives long enough to say that there is no grade: {why}")
         question = (run.grade_one, work) if work.deaths == 1 else (run.no_grade, work, why)
         self._give(self._new(), work, *question)
 
