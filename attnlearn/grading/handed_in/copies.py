@@ -6,8 +6,11 @@ import unicodedata
 from .inbox import ARCHIVE, NOTEBOOK, OTHERS
 
 WORD = "(?:copy|copie|copia|cópia|kopie|kopia|kopi|копия|コピー|副本|복사본)"
+# One way only to read a space: with two, a name of many copies would take years.
 AFTER = re.compile(
-    rf"([ _-]*\({WORD}? ?(\d*)\)|(?:[ -]+{WORD}|のコピー|的副本|의 사본) ?(\d*))+$", re.I
+    rf"([ _-]*\({WORD}? ?(\d*)\)"
+    rf"|(?:[ -]+{WORD}|のコピー|的副本|의 사본)(?: ?(\d+))?)+ ?$",
+    re.I,
 )
 BEFORE = re.compile(rf"^({WORD} (of|von|van|de|di|af|av) )+", re.I)  # Colab, Google Drive
 
