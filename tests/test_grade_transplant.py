@@ -306,6 +306,14 @@ def test_functions_that_register_in_another_cell_come_along(exercise, move):
     assert own == [register, "@register\ndef g():\n    pass\n", HELPED]
 
 
+def test_of_two_functions_of_one_name_the_nearest_counts(exercise, move):
+    content = both(exercise, one=HELPED)
+    filled_there = "rows = []\ndef fill(x):\n    x.append(1)\nfill(rows)\n"
+    content["cells"][:0] = [code("def fill(x):\n    return x\n"), code(filled_there)]
+    content["cells"].append(code("def fill(x):\n    return [x]\n"))
+    assert sources(move(content), "demo-1") == [filled_there, HELPED]
+
+
 def test_a_long_chain_of_definitions_is_read_once_for_all_tasks(exercise, move):
     chain = "a0 = 1\n" + "".join(f"a{n} = a{n - 1}\n" for n in range(1, 2000))
     content = both(exercise, one="def causal(T, S):\n    return a1999\n")

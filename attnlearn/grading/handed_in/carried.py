@@ -53,9 +53,12 @@ def statements(cells, answer, known):
 
 def _index(cells, order):
     """{name: its cell}, and {name: [(cell, line, text, names it reads)]} of the statements that
-    bind it, and of those that change it."""
+    bind it, and of those that change it.
+
+    The cells come in their order, the nearest first: of functions with one name it counts.
+    """
     homes, binding, changing = {}, {}, {}
-    acts = {name: act for at in order for name, act in _parsed(cells[at])[1].items()}
+    acts = {name: act for at in reversed(order) for name, act in _parsed(cells[at])[1].items()}
     for at in order:
         for line, names, changed, *text in _statements(cells[at], acts):
             for name in names:
