@@ -222,6 +222,14 @@ def test_no_student_takes_the_place_of_another(tmp_path, group):
     assert set(got) == names if names else len(got) == len(files)
 
 
+def test_a_file_named_as_by_a_platform_is_not_put_to_another_student(tmp_path):
+    files = ["bob/03_masks.ipynb", "jane/M_bob_attempt_2026-11-03-10-30-00_x.ipynb"]
+    folder = handed_in(tmp_path / "class", dict.fromkeys(files, b""))
+    grouped = students.by_student(inbox.papers([folder], LIMIT), STEM)
+    assert [len(own) for own in grouped.values()] == [1, 1]
+    assert {who.name for who in grouped} == {"bob"}
+
+
 ZIPS = {
     "a folder each": (["jane.zip/- /x.ipynb", "kim.zip/work/a/x.ipynb"], {"jane", "kim"}),
     "beside a notebook": (["jane.zip/work/x.ipynb", "kim.ipynb"], {"jane", "kim"}),

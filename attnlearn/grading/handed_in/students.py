@@ -62,6 +62,8 @@ def by_student(papers, assignment):
         elif paper.idle or _is_work(paper):
             plain.append(paper)
     for who, own in _apart(_by_plain_name(plain, assignment)).items():
+        if own[0].place.parent not in {p.place.parent for p in told.get(who, own)}:
+            who = Student(who.name, "", str(own[0].place.parent))  # two people, perhaps
         told.setdefault(who, []).extend(own)
 
     def age(paper):
