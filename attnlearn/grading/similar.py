@@ -117,9 +117,9 @@ def _without_web(page):
 
 def _in_words(likeness):
     return (
-        f"A usual pair of answers to {likeness.task} is {likeness.typical:.0%} alike: where this "
-        "is much, look at no pair. The closest two right answers that were written to differ are "
-        f"{likeness.known:.0%} alike. Likeness is no proof of copying."
+        f"A usual pair of answers to {likeness.task} is {likeness.typical:.0%} alike: where that "
+        "is a lot, likeness tells nothing. The closest two right answers that were written to "
+        f"differ are {likeness.known:.0%} alike. Likeness is no proof of copying."
     )
 
 

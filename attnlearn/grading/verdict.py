@@ -74,12 +74,15 @@ class Verdict:
             yield f"The check stopped: {self.stopped.removeprefix('stopped: ')}"
 
     def _undefined(self):
-        """Where a name that was missing is defined after all."""
+        """Why a name was missing: where it is defined after all, or that it is not."""
         errors = [v for v in self.shown.values() if v["k"] == "error" and v["v"] == "NameError"]
         found = (re.search(r"name '(\w+)' is not defined", error["msg"]) for error in errors)
         for name in dict.fromkeys(match[1] for match in found if match):
             if not self._defining(name) and name not in self.table["defines"]:
-                yield f"No cell that ran defines `{name}`: a slip, or left behind? Move it in."
+                yield (
+                    f"No cell that ran defines `{name}`: is it misspelled, or was its definition "
+                    "left behind? Move it into the answer."
+                )
             for at in self._defining(name):
                 if at in self.errors:
                     why = f"it stopped with an error: {self.errors[at]}"

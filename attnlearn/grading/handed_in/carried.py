@@ -55,7 +55,7 @@ def _index(cells, order):
     """{name: its cell}, and {name: [(cell, line, text, names it reads)]} of the statements that
     bind it, and of those that change it.
 
-    The cells come in their order, the nearest first: of functions with one name it counts.
+    In `order` the nearest cell comes first; of functions with one name, too, its own counts.
     """
     homes, binding, changing = {}, {}, {}
     acts = {name: act for at in reversed(order) for name, act in _parsed(cells[at])[1].items()}
