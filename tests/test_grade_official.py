@@ -156,3 +156,24 @@ def test_a_link_that_takes_the_place_of_a_folder_opens_nothing(tmp_path, monkeyp
     monkeypatch.setattr(os.path, "islink", lambda path: False)  # it was none a moment ago
     folders.remove(own)
     assert other.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no glibc")
+def test_an_old_glibc_opens_a_closed_folder_and_no_link(tmp_path, monkeypatch):
+    """Before 2.32 it refuses to look whether a path is a link when it changes rights."""
+    closed, other, chmod = tmp_path / "closed", tmp_path / "other", os.chmod
+
+    def of_an_old_glibc(path, mode, *, follow_symlinks=True):
+        if not follow_symlinks:
+            raise NotImplementedError
+        chmod(path, mode)
+
+    closed.mkdir(0o000)
+    other.mkdir(0o755)
+    (tmp_path / "link").symlink_to(other)
+    monkeypatch.setattr(os, "chmod", of_an_old_glibc)
+    monkeypatch.setattr(os.path, "islink", lambda path: False)
+    for name in ("closed", "link"):
+        folders._open(tmp_path / name)
+    assert closed.stat().st_mode & 0o777 == 0o700
+    assert other.stat().st_mode & 0o777 == 0o755

@@ -44,6 +44,19 @@ def _entries(folder):
 
 def _open(path):
     """For us: who has made a folder may have closed it, or put a link into its place by now."""
-    if os.path.isdir(path) and not os.path.islink(path):
-        with contextlib.suppress(NotImplementedError):  # so Linux says that it is a link
-            os.chmod(path, 0o700, follow_symlinks=False)
+    if not os.path.isdir(path) or os.path.islink(path):
+        return
+    try:
+        os.chmod(path, 0o700, follow_symlinks=False)
+    except NotImplementedError:  # it is a link, or the C library is older than glibc 2.32
+        if hasattr(os, "O_PATH"):
+            with contextlib.suppress(OSError):
+                _open_by_handle(path)
+
+
+def _open_by_handle(path):
+    handle = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        os.chmod(f"/proc/self/fd/{handle}", 0o700)
+    finally:
+        os.close(handle)
