@@ -87,9 +87,9 @@ class OfficialFile(ExerciseFile):
         told = {"SEED": self.job.seed, "MODE": "grade", "TABLES": tables}
         self.fresh = FRESH.format(told={f"ATTNLEARN_{key}": told[key] for key in told})
         self.kernel.await_ready(START_SECONDS)
-        self.end = self.end or time.monotonic() + SHARE * len(self.known) * self.kernel.seconds
         if first:
             ahead.prepare(self.job)
+        self.end = self.end or time.monotonic() + SHARE * len(self.known) * self.kernel.seconds
         self._begin()
 
     def _begin(self):

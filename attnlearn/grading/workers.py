@@ -91,6 +91,8 @@ class Crew:
         self.free, self.busy = [], {}  # worker: work
 
     def __enter__(self):
+        if sys.platform == "win32":
+            raise ValueError("Windows itself starts no workers: grade in WSL 2")
         processes.adopt_orphans()
         self.others = processes.children()
         self.first = Worker(self.packages)

@@ -42,7 +42,9 @@ class Server:
     def __init__(self, sandbox, packages=()):
         self.owner, self.packages = os.getpid(), packages
         self.channel, its_own = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.folder = tempfile.TemporaryDirectory(prefix="warm-")  # for what imports write
+        self.folder = tempfile.TemporaryDirectory(  # for what imports write
+            prefix="warm-", ignore_cleanup_errors=True
+        )
         self.ready = False
         with its_own:
             self.process = subprocess.Popen(
