@@ -82,6 +82,10 @@ NAMES = {
     "101-7 - Jane Doe - Nov 3, 2026 1030 AM/03_masks.ipynb": ("Jane Doe", "101"),
     "Masks/Doe, Jane(jdoe)/Submission attachment(s)/hw.ipynb": ("Doe, Jane", "jdoe"),
     "Doe, Jane(jdoe)_Submission attachment(s)_hw.ipynb": ("Doe, Jane", "jdoe"),
+    # the students' own names for their files may be like those of another's
+    "Jane Doe_101_assignsubmission_file_Kim_102_assignsubmission_file_x.ipynb": ("Jane Doe", "101"),
+    "M_jdoe_attempt_2026-11-03-10-30-00_kim_attempt_2027-11-03-10-30-00_x.ipynb": ("jdoe", ""),
+    "Doe(jdoe)_Submission attachment(s)_(kim)_Submission attachment(s)_x.ipynb": ("Doe", "jdoe"),
     "smith - Kopie (2).ipynb": ("smith", ""),
     "Copia de smith.ipynb": ("smith", ""),
     "smith - co\u0301pia.ipynb": ("smith", ""),

@@ -19,19 +19,21 @@ from . import copies
 
 GRADESCOPE = re.compile(r"submission_(?P<id>\d+)(/|$)")
 LIST = "submission_metadata.yml"  # Gradescope's, of names
-MOODLE = re.compile(r"(?P<name>[^/]+)_(?P<id>\d+)_assignsubmission_[a-z]+")
+# Names end as early as can be: what follows the first mark of a platform is the student's own.
+MOODLE = re.compile(r"(?P<name>[^/]+?)_(?P<id>\d+)_assignsubmission_[a-z]+")
 CANVAS = re.compile(  # a name has a letter: a date is none
     r"((?P<name>(?=[^_/]*[^\W\d_])[^_/]+?)(_LATE)?_(?P<id>\d+)|(LATE_)?(?P<anon>anon_[^\W_]{5}))"
     r"_(?P<when>\d+)_(?P<file>[^/]+)"
 )
 BLACKBOARD = re.compile(
-    r"(?P<head>[^/]+)_(attempt|poging|versuch|intento|tentativ[aeo])_(?P<when>\d{4}(-\d\d){5})[_.]",
+    r"(?P<head>[^/]+?)_(attempt|poging|versuch|intento|tentativ[aeo])"
+    r"_(?P<when>\d{4}(-\d\d){5})[_.]",
     re.I,
 )
 BRIGHTSPACE = re.compile(
     r"(?P<id>\d+)-\d+ - (?P<name>[^/]+?) ?- (?P<when>[^/-]*\b\d{4}\b[^/-]*?) ?(- |/)"
 )
-SAKAI = re.compile(r"(?P<name>[^/]+)\((?P<id>[^/()]+)\)[/_]Submission attachment\(s\)[/_]")
+SAKAI = re.compile(r"(?P<name>[^/]+?)\((?P<id>[^/()]+)\)[/_]Submission attachment\(s\)[/_]")
 ANYWHERE = (GRADESCOPE, MOODLE)
 BELOW = (BLACKBOARD, BRIGHTSPACE, SAKAI, CANVAS)  # the first name may be a folder of the teacher's
 
