@@ -1,7 +1,6 @@
 """Answers move into the pristine notebook; what arrives from a kernel is the word of a stranger."""
 
 import copy
-import itertools
 import json
 import time
 
@@ -318,12 +317,11 @@ def test_a_long_chain_of_definitions_is_read_once_for_all_tasks(exercise, move):
     chain = "a0 = 1\n" + "".join(f"a{n} = a{n - 1}\n" for n in range(1, 2000))
     content = both(exercise, one="def causal(T, S):\n    return a1999\n")
     content["cells"].insert(0, code(chain))
-    times = [time.process_time()]
+    read = []
     for _ in range(2):
         assert sources(move(content), "demo-1")[0] == chain
-        times.append(time.process_time())
-    first, again = (b - a for a, b in itertools.pairwise(times))
-    assert again < first / 2
+        read.append(carried._parsed.cache_info().misses)
+    assert read[0] == read[1]
 
 
 def test_a_line_of_many_statements_takes_no_longer_than_it_should(exercise, move):

@@ -10,6 +10,7 @@ import re
 import symtable
 import sys
 
+BUILTINS = frozenset(dir(builtins))
 SHELL = {"In", "Out", "exit", "quit", "get_ipython", "display"}  # IPython's, no student's
 
 
@@ -57,7 +58,7 @@ def unfinished(source, blank):
 def outside_names(namespace, names, given):
     """Pairs (function, name): names an answer reads that neither it nor the exercise defines."""
     own = module_names(answer_source(namespace, names))
-    known = own | set(given) | set(dir(builtins)) | SHELL
+    known = own | set(given) | BUILTINS | SHELL
     for function in names:
         if code := _code(namespace.get(function)):
             for name in sorted(set(_globals_read(code)) - known):
@@ -78,7 +79,7 @@ def assigned_names(source):
 def builtins_read(source):
     """The names of Python's own functions that the source reads, anywhere."""
     read = {s.get_name() for table in _symbols(source) for s in table if s.is_referenced()}
-    return (read & set(dir(builtins))) - module_names(source)
+    return (read & BUILTINS) - module_names(source)
 
 
 def starred(source):
@@ -105,7 +106,7 @@ def free_names(source):
     """Names that the source reads, anywhere, and doesn't bind at its top level; those that a
     function declares `global` count as read, for `x += 1` does read."""
     read = {s.get_name() for s in _symbols(source)[0] if s.is_referenced()}
-    return (read | read_in_functions(source)) - module_names(source) - set(dir(builtins))
+    return (read | read_in_functions(source)) - module_names(source) - BUILTINS
 
 
 def read_in_functions(source):
@@ -139,6 +140,7 @@ def _bodies(source):
     return texts
 
 
+@functools.lru_cache(maxsize=8)  # one question after another is about the same source
 def _symbols(source):
     """The symbols of each scope, the top level first; none where the source is no Python."""
     try:

@@ -1,7 +1,6 @@
 """The definitions that an answer reaches in other cells: they come along when it is moved."""
 
 import ast
-import builtins
 import functools
 import io
 import itertools
@@ -75,7 +74,7 @@ def _imported(sources):
     for _, names, _, text, _ in itertools.chain(*map(_statements, sources)):
         if text.startswith(("from ", "import ")):
             found |= names | scope.starred(text)
-    return found & set(dir(builtins))
+    return found & scope.BUILTINS
 
 
 def _read(source):

@@ -5,7 +5,6 @@ student's file play no part.
 """
 
 import ast
-import builtins
 import functools
 from dataclasses import dataclass, field
 
@@ -180,7 +179,7 @@ def _carry(result, task, cells, own, table):
         if at not in own[task] or cell["checks"]  # a helper beside an answer in a check's cell
     }
     answer = {at: cells[at]["source"] for at in own[task]}
-    known = {*table["given"], *dir(builtins), *scope.SHELL}
+    known = {*table["given"], *scope.BUILTINS, *scope.SHELL}
     texts = {}
     for at, text in carried.statements(others, answer, known):
         texts[at] = texts.get(at, "") + text.rstrip("\n") + "\n"
