@@ -317,11 +317,10 @@ def test_a_long_chain_of_definitions_is_read_once_for_all_tasks(exercise, move):
     chain = "a0 = 1\n" + "".join(f"a{n} = a{n - 1}\n" for n in range(1, 2000))
     content = both(exercise, one="def causal(T, S):\n    return a1999\n")
     content["cells"].insert(0, code(chain))
-    read = []
-    for _ in range(2):
+    for _ in range(2):  # what is known of one submission is forgotten with the next
         assert sources(move(content), "demo-1")[0] == chain
-        read.append(carried._parsed.cache_info().misses)
-    assert read[0] == read[1]
+        kept = carried._parsed.cache_info()
+        assert kept.misses == kept.currsize <= len(content["cells"]) * 2
 
 
 def test_a_line_of_many_statements_takes_no_longer_than_it_should(exercise, move):

@@ -50,6 +50,11 @@ def statements(cells, answer, known):
     return [(at, taken[at, line]) for at, line in sorted(taken)]
 
 
+def forget():
+    """What is known of the last submission: that of a hostile one fills much memory."""
+    _parsed.cache_clear()
+
+
 def _index(cells, order):
     """{name: its cell}, and {name: [(cell, line, text, names it reads)]} of the statements that
     bind it, and of those that change it.

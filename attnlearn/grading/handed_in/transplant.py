@@ -31,7 +31,8 @@ class Transplant:
 
 
 def transplant(pristine, student, tasks):
-    """`tasks` maps each task's id to its table: blank, given, defines."""
+    """`tasks` maps each task's id to its table: blank, given, defines, check."""
+    carried.forget()
     result = Transplant({**pristine, "cells": []})
     cells = _code_of(student, tasks, result.findings)
     own = {task: _answers(task, tasks, cells, result.findings) for task in tasks}
