@@ -184,7 +184,7 @@ def test_two_results_for_one_student_are_both_left_out(grades):
     text, remarks = canvas.table(handed_in, grades, "Masks (55)")
     assert column(text)[1] == ""
     assert [remark.partition(": ")[2] for remark in remarks[:2]] == (
-        ["2 results for one student; left out: delete those that do not count"] * 2
+        ["2 results for one student; left out: keep one of doejane.json, jdoe.json"] * 2
     )
 
 

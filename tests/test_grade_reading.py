@@ -198,6 +198,19 @@ GROUPS = {
     "with a number": (["lab_3_03_masks_doe.ipynb", "lab_3_03_masks_roe.ipynb"], None),
     "versions": (["jane/03_masks_v1.ipynb", "jane/03_masks_final2.ipynb"], {"jane"}),
     "one and a draft": (["jane/03_masks_doe.ipynb", "jane/draft.ipynb"], {"jane"}),
+    "one who did not rename": (
+        ["all/03_masks.ipynb", "all/Ada.ipynb", "all/Ben.ipynb"],
+        {"03_masks.ipynb", "Ada", "Ben"},
+    ),
+    "the same, given directly": (
+        ["03_masks.ipynb", "Ada.ipynb", "Ben.ipynb"],
+        {"03_masks.ipynb", "Ada", "Ben"},
+    ),
+    "each with more of his own": (
+        [f"{who}/{x}.ipynb" for who in ("jane", "kim") for x in ("03_masks", "plots", "ideas")],
+        {"jane", "kim"},
+    ),
+    "one with notes": (["jane/03_masks.ipynb", "jane/Untitled1.ipynb", "jane/x.ipynb"], {"jane"}),
     "one and its data": (["jane/hw.ipynb", "jane/data.tar.gz"], {"jane"}),
     "archives": (["jane.7z", "kim.tar.gz", "lee.ipynb"], {"jane", "kim", "lee"}),
     "of no Canvas": (["hw_3_1_doe.ipynb", "hw_3_1_roe.ipynb"], {"hw_3_1_doe", "hw_3_1_roe"}),

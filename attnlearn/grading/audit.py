@@ -52,10 +52,10 @@ def audit_task(exercise, task, seeds=SEEDS):
     if crash := _cell_crash(exercise, task):
         return [crash]
     trials = [_try(exercise, task, seed) for seed in seeds[: task.seeds]]
-    faults = [*_written(task), *_unseeded(exercise, task)]
+    faults = _unseeded(exercise, task)
     for rule in (_solution, _blank, _right, _wrong, _same_values, _keeps, _coverage):
-        faults += rule(task, trials)
-    return _together(faults)
+        faults = [*faults, *rule(task, trials)]
+    return _together([*faults, *_written(task)])
 
 
 def _together(faults):

@@ -95,7 +95,8 @@ class Run:
         notebook.write(self.out / "feedback" / f"{own.key}.html", page)
         graded = own if result["status"] == "graded" else replace(own, content=None)
         answers.write(self.out, self.assignment, graded)
-        self.progress.say(_line(result))
+        several = f" ({own.files} files, one counts)" if own.files > 1 else ""
+        self.progress.say(f"{_line(result)}{several}")
 
 
 def _line(result):

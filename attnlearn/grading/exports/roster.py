@@ -71,7 +71,8 @@ def matched(rows, results, names, ids=None):
     pairs = []
     for row, own in claims.values():
         if len(own) > 1:
-            why = f"{len(own)} results for one student; left out: delete those that do not count"
+            files = ", ".join(f"{result['key']}.json" for result in own)
+            why = f"{len(own)} results for one student; left out: keep one of {files}"
             remarks += [f"{_who(r)}: {why}" for r in own]
         elif own[0]["status"] == "ungraded":
             remarks.append(f"{_who(own[0])}: not graded yet; left as it was")

@@ -16,7 +16,7 @@ from .inbox import ARCHIVE, NOTEBOOK
 # A word of a file's name that is no name of a student's.
 VERSION = re.compile(
     r"(v|ver|version|final|draft|new|old|last|fixed|solved|solutions?|answers?|submission|mine|my"
-    r"|done|copy|checkpoint)?\d{0,2}",
+    r"|done|copy|checkpoint|untitled|scratch|tests?|notes|try)?\d{0,2}",
     re.I,
 )
 
@@ -81,13 +81,17 @@ def _by_plain_name(papers, assignment):
         p for p in papers if not p.idle or p.place.parent in tops or notebooks[p.place.parent] != 1
     ]
     notebooks.update(paper.place.parent for paper in papers if paper.idle)
-    named = _homes(filter(_is_work, papers), assignment)
+    works = [paper for paper in papers if _is_work(paper)]
+    homes, crowds = _homes(works, assignment), _crowds(works, assignment)
+    crowds -= {home for home in homes if any(one.parent == home.parent for one in homes - {home})}
+    named = homes - crowds
     owners = _owners(set(notebooks), {paper.box for paper in papers})
     nameless = Counter(p.place.parent for p in papers if not _own_name(p.place.name, assignment))
     found = {}
     for paper in papers:
         file, home = paper.place.name, paper.place.parent
-        if tops == {home} and nameless[home] > 1 and not _own_name(file, assignment):
+        several = home in crowds or (tops == {home} and nameless[home] > 1)
+        if several and not _own_name(file, assignment):
             name = clean(file)  # of somebody else, perhaps
         else:
             alone = home not in tops and (notebooks[home] == 1 or home in named)
@@ -114,6 +118,16 @@ def _homes(papers, assignment):
             is_version = all(map(VERSION.fullmatch, words))
             found.setdefault(paper.place.parent, set()).add("" if is_version else tuple(words))
     return {home for home, names in found.items() if len(names) == 1 or "" in names}
+
+
+def _crowds(papers, assignment):
+    """Folders with files that name at least two students, whatever else lies there."""
+    found = {}
+    for paper in papers:
+        name = _own_name(paper.place.name, assignment)
+        if not all(map(VERSION.fullmatch, re.split(r"[\W_]+", name))):
+            found.setdefault(paper.place.parent, set()).add(name)
+    return {home for home, names in found.items() if len(names) > 1}
 
 
 def _owners(homes, boxes):

@@ -18,6 +18,7 @@ class Work:
     student: students.Student
     key: str
     shown: str = ""  # where it lay
+    files: int = 1  # of the student, of which this one counts
     hash: str = ""
     content: dict | None = None
     trouble: str = ""
@@ -73,9 +74,10 @@ def choose(student, key, papers, assignment):
             f"This is the notebook of another exercise: it holds {', '.join(others[:9])}. "
             f"Hand in that of {assignment.stem}."
         )
-    if len(notebooks) > 1:
+    work.files = len(notebooks)
+    if work.files > 1:
         work.findings.append(
-            f"{len(notebooks)} files were handed in. {_name(notebooks[chosen])} counts, the latest "
+            f"{work.files} files were handed in. {_name(notebooks[chosen])} counts, the latest "
             f"that can be graded; not graded: {', '.join(_others(notebooks, chosen, troubles))}."
         )
     if student.place:
