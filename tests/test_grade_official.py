@@ -9,6 +9,7 @@ import time
 
 import pytest
 from data.handed_in import GOOD_1, GOOD_2, filled
+from data.running import running
 
 from attnlearn.grading import ahead, assignment, notebook, official, run, source, start
 from attnlearn.grading.handed_in.students import Student
@@ -17,14 +18,8 @@ from attnlearn.grading.isolation import folders, sandbox
 from attnlearn.grading.isolation.limits import Limits
 
 pytestmark = pytest.mark.xdist_group(__name__)
+INSIDE = "print('ready', flush=True); input()  # in a box"
 CALLER = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"
-
-
-def group(leader):
-    """The processes of a group that still run."""
-    shown = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True).stdout
-    rows = [line.split() for line in shown.splitlines()]
-    return [stat for pgid, stat in rows if int(pgid) == leader and stat[0] != "Z"]
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +119,7 @@ def test_a_box_ends_with_the_process_that_started_it(tmp_path):
     if why := box.trouble():
         pytest.skip(why)
     box.make_folders(tmp_path)
-    command = box.wrapped([sys.executable, "-c", "print('ready', flush=True); input()"], tmp_path)
+    command = box.wrapped([sys.executable, "-c", INSIDE], tmp_path)
     caller = subprocess.Popen(
         [sys.executable, "-c", CALLER, *command],
         cwd=tmp_path / "scratch",
@@ -138,7 +133,7 @@ def test_a_box_ends_with_the_process_that_started_it(tmp_path):
         caller.kill()
         caller.wait()
         end = time.monotonic() + 5
-        while (left := group(caller.pid)) and time.monotonic() < end:
+        while (left := running(INSIDE)) and time.monotonic() < end:
             time.sleep(0.05)
         assert not left
     finally:
