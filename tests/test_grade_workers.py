@@ -16,7 +16,7 @@ from data.handed_in import GOOD_1, GOOD_2, TOP_LEFT, filled
 from data.running import running
 
 from attnlearn.commands import grade as command
-from attnlearn.grading import assignment, grade, notebook, progress, run, source, workers
+from attnlearn.grading import answers, assignment, grade, notebook, progress, run, source, workers
 from attnlearn.grading import results as stored
 from attnlearn.grading.handed_in import work
 from attnlearn.grading.isolation import processes, sandbox
@@ -248,6 +248,22 @@ def test_the_same_bytes_are_graded_once(exercise, ready, tmp_path):
     }
     assert got["cleo-101"]["student_id"] == "101"
     assert got["bob"]["file"].endswith("bob.ipynb")
+
+
+def test_answers_that_cannot_be_written_stop_no_class(
+    exercise, ready, tmp_path, monkeypatch, capsys
+):
+    def broken(*about):
+        raise LookupError("a fault of ours")
+
+    monkeypatch.setattr(answers, "extract", broken)
+    folder = inbox(exercise, tmp_path / "in", ["ana", "bob"])
+    inbox(exercise, folder, ["bob (1)"], TOP_LEFT)
+    grade_all(ready, folder, tmp_path / "out", Pretended(ready))
+    assert written(tmp_path / "out").keys() == {"ana", "bob"}
+    said = capsys.readouterr().out
+    assert said.count("its answers are not written: LookupError('a fault of ours')") == 2
+    assert said.count("(2 files, one counts)") == 1
 
 
 def test_no_grade_is_not_shared(exercise, ready, tmp_path):

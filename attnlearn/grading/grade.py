@@ -94,9 +94,14 @@ class Run:
         page = feedback.page(result, self.assignment)
         notebook.write(self.out / "feedback" / f"{own.key}.html", page)
         graded = own if result["status"] == "graded" else replace(own, content=None)
-        answers.write(self.out, self.assignment, graded)
-        several = f" ({own.files} files, one counts)" if own.files > 1 else ""
-        self.progress.say(f"{_line(result)}{several}")
+        line = _line(result)
+        if own.files > 1:
+            line += f" ({own.files} files, one counts)"
+        try:
+            answers.write(self.out, self.assignment, graded)
+        except Exception as error:  # a fault of ours; the grade holds, and the others go on
+            line += f"; its answers are not written: {error!r}"
+        self.progress.say(line)
 
 
 def _line(result):
