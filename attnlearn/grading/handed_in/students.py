@@ -38,7 +38,9 @@ def keys(students):
         key = _cut(re.sub(r"[^\w.-]+", "-", text).strip("-._")) or "student"
         if key != text or who.place or key.casefold() in taken:
             about = f"{who.name}/{who.id}/{who.place}".encode("utf-8", "surrogatepass")
-            key = f"{key}-{hashlib.sha256(about).hexdigest()[:6]}"
+            digest = hashlib.sha256(about).hexdigest()
+            longer = (f"{key}-{digest[:n]}" for n in range(6, len(digest)))
+            key = next(name for name in longer if name.casefold() not in taken)
         found[who] = key
         taken.add(key.casefold())
     return found
