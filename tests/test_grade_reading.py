@@ -12,7 +12,7 @@ import pytest
 
 from attnlearn.__main__ import main
 from attnlearn.grading.exports import grades
-from attnlearn.grading.handed_in import copies, inbox, students, zips
+from attnlearn.grading.handed_in import copies, inbox, platforms, students, zips
 
 LIMIT = 100_000
 STEM = "03_masks"
@@ -121,6 +121,21 @@ def test_gradescope_names_come_from_its_list(tmp_path):
         ("Jan Kim and Ann Lee", "7002"),
         ("submission_7003", "7003"),
     ]
+
+
+def test_lists_that_somebody_has_handed_in_are_not_all_read():
+    read = []
+
+    def paper(place):
+        return inbox.Paper(PurePosixPath(place), 0.0, lambda: read.append(place) or b"")
+
+    lists = [paper(f"class/jane/{n}/submission_metadata.yml") for n in range(99)]
+    platforms.Names([*lists, paper("class/kim.ipynb")], STEM)
+    assert read == []
+    own = [paper("class/submission_1/x.ipynb"), paper("class/submission_metadata.yml")]
+    platforms.Names([*lists, *own], STEM)
+    assert read[0] == "class/submission_metadata.yml"
+    assert len(read) == platforms.MOST_LISTS
 
 
 def test_a_zip_is_read_like_a_folder_and_so_is_a_zip_in_it(tmp_path):
@@ -292,6 +307,22 @@ def test_keys_are_safe_file_names():
         assert not set(key) & set("/\\:*?\"<>|' ")
         assert not key.startswith((".", "-"))
     assert keys[students.Student("Smith")] == "Smith"
+
+
+def test_nobody_takes_the_key_of_another_by_a_name():
+    her = students.Student("O’Brien")
+    key = students.keys([her])[her]
+    his = students.Student(key)
+    assert len({*students.keys([his, her]).values()}) == 2
+
+
+def test_a_name_of_many_copies_is_read_at_once():
+    for more in (" copy ", " copy (1)", " copy 1", " ()", " (copy 2)"):
+        start = time.process_time()
+        assert copies.stem(f"a{more * 24}x.ipynb") == f"a{more * 24}x"
+        assert copies.number(f"a{more * 24}x") == 0
+        assert time.process_time() - start < 1
+    assert copies.stem("a copy  copy 2 - copy (3).ipynb") == "a"
 
 
 def test_keys_are_names_for_the_file_system_there_is(monkeypatch):
@@ -492,6 +523,24 @@ def test_too_many_members_are_refused(monkeypatch):
     monkeypatch.setattr(zips, "MOST", 3)
     with pytest.raises(zips.ZipError, match="more than 3 files"):
         zips.members(io.BytesIO(zipped({f"{n}.ipynb": b"" for n in range(4)})))
+
+
+def test_the_members_of_inner_archives_count_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(zips, "MOST", 3)
+    inner = zipped({"1.ipynb": b"", "2.ipynb": b""})
+    folder = handed_in(tmp_path, {"jane.zip": zipped({"a.zip": inner, "b.zip": inner})})
+    with pytest.raises(inbox.Unreadable, match="more than 3 files"):
+        only(folder).read()
+
+
+def test_an_archive_named_by_dots_alone_is_read(tmp_path):
+    archive = zipped({"jane.ipynb": b"{}"})
+    folder = handed_in(tmp_path / "class", {"..zip": archive, "...zip": archive})
+    assert len({paper.place for paper in inbox.papers([folder], LIMIT)}) == 2
+    assert all(
+        "." not in p.place.parts and ".." not in p.place.parts
+        for p in inbox.papers([folder], LIMIT)
+    )
 
 
 def test_two_members_of_one_name_are_two(tmp_path):

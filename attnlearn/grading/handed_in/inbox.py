@@ -5,6 +5,7 @@ Nothing is unpacked to disk, no symbolic link is followed, no more than a limit 
 
 import functools
 import io
+import itertools
 import os
 import re
 import stat
@@ -107,8 +108,15 @@ def _begins_as_zip(path):
         return False
 
 
-def _archive(opened, place, time, limit, depth=0):
+def _archive(opened, place, time, limit):
     """The files in a zip, or the zip itself as one file that can't be read."""
+    found = list(itertools.islice(_inside(opened, place, time, limit), zips.MOST + 1))
+    if len(found) > zips.MOST:  # with those of the zips in it
+        found = [_unreadable(place, time, zips.too_many())]
+    yield from found
+
+
+def _inside(opened, place, time, limit, depth=0):
     try:
         with opened() as file:
             members = zips.members(file)
@@ -116,12 +124,12 @@ def _archive(opened, place, time, limit, depth=0):
         yield _unreadable(place, time, str(error))
         return
     members = [member for member in members if not any(map(_is_junk, member.names))]
-    box = place.with_suffix("")
+    box = place.with_suffix("") if place.stem.strip(".") else place
     for member in members:
         inside = box.joinpath(*member.names)
         read = _of_zip(opened, member, limit)
         if ARCHIVE.search(member.names[-1]) and depth == 0:
-            yield from _archive(_in_memory(read), inside, member.time, limit, 1)
+            yield from _inside(_in_memory(read), inside, member.time, limit, 1)
         elif OTHERS.search(member.names[-1]):
             yield _of_another_kind(inside, member.time)
         else:

@@ -19,6 +19,7 @@ from . import copies
 
 GRADESCOPE = re.compile(r"submission_(?P<id>\d+)(/|$)")
 LIST = "submission_metadata.yml"  # Gradescope's, of names
+MOST_LISTS = 20
 # Names end as early as can be: what follows the first mark of a platform is the student's own.
 MOODLE = re.compile(r"(?P<name>[^/]+?)_(?P<id>\d+)_assignsubmission_[a-z]+")
 CANVAS = re.compile(  # a name has a letter: a date is none
@@ -43,8 +44,8 @@ class Names:
 
     def __init__(self, papers, assignment):
         self.assignment = assignment.casefold()
-        self.people = _gradescope(papers)
         self.found = {paper.place: _outermost(paper.place) for paper in papers}
+        self.people = _gradescope(papers, self.found)
         self.uploads, heads = defaultdict(set), []
         for match in filter(None, self.found.values()):
             if match.re is CANVAS:
@@ -106,20 +107,30 @@ def _moment(text):
     return ""
 
 
-def _gradescope(papers):
-    """{number of a submission: names} from the list beside the folders."""
+def _gradescope(papers, found):
+    """{number of a submission: names} from the lists beside the folders.
+
+    Somebody who hands in a zip can put thousands of lists into it: few are read.
+    """
+    numbers = {match["id"] for match in found.values() if match and match.re is GRADESCOPE}
+    lists = {paper.place: paper for paper in papers if numbers and _is_list(paper.place)}
     people = {}
-    for paper in papers:
-        if paper.place.name != LIST or any(map(GRADESCOPE.match, paper.place.parts)):
-            continue
-        try:
-            text = paper.read().decode("utf-8", "replace")
-        except ValueError:
-            continue
-        for block in re.split(r"^(?=submission_\d+:)", text, flags=re.M):
-            if number := re.match(r"submission_(\d+):", block):
-                names = re.findall(r"^[ -]*:name: (.+)$", block, re.M)
-                if names:
-                    names = [name.strip().strip("'\"") for name in names]
-                    people[number[1]] = " and ".join(names)
+    for place in sorted(lists, key=lambda place: len(place.parts))[:MOST_LISTS]:
+        with suppress(ValueError):
+            own = _listed(lists[place].read().decode("utf-8", "replace"), numbers)
+            people = {number: " and ".join(names) for number, names in own.items()} | people
     return people
+
+
+def _is_list(place):
+    return place.name == LIST and not any(map(GRADESCOPE.match, place.parts))
+
+
+def _listed(text, numbers):
+    """{number: names} for these numbers."""
+    found, number = {}, None
+    for match in re.finditer(r"^submission_(\d+):|^[ -]*:name: (.+)$", text, re.M):
+        number = match[1] or number
+        if match[2] and number in numbers:
+            found.setdefault(number, []).append(match[2].strip().strip("'\""))
+    return found

@@ -26,7 +26,7 @@ def members(file):
     with opened(file) as archive:
         infos = archive.infolist()
     if len(infos) > MOST:
-        raise ZipError(f"an archive of more than {MOST} files: hand in the notebook itself")
+        raise ZipError(too_many())
     files = ((at, info) for at, info in enumerate(infos) if not info.filename.endswith("/"))
     return [_member(info, at) for at, info in files]  # is_dir() fails on an empty name
 
@@ -52,6 +52,10 @@ def read(archive, member, limit):
         size = f"{limit / 2**20:g} MB"
         raise ZipError(f"larger than {size} when unpacked: clear all outputs and save it again")
     return data
+
+
+def too_many():
+    return f"an archive of more than {MOST} files: hand in the notebook itself"
 
 
 def opened(file):
