@@ -379,6 +379,15 @@ def test_text_that_breaks_parsers_costs_its_own_task_only(exercise, move, text):
     assert carried.readable(answer)
 
 
+def test_a_cell_of_thousands_of_functions_takes_no_minutes():
+    source = "".join(f"def a{n}(): 0\n" for n in range(13_000))
+    start = time.process_time()
+    assert len(source) < LONGEST
+    assert not carried.readable(source)
+    assert time.process_time() - start < 10
+    assert carried.readable(source[:3000])
+
+
 BANS = [
     ("import numpy as xp\nxp.tril(1)", True),
     ("from numpy import tril as t", True),

@@ -11,12 +11,14 @@ from .. import notebook
 from ..source import without_commands
 
 DEEPEST = 300  # levels of a syntax tree: what walks it recursively stays far from Python's limit
+MOST_SCOPES = 400  # of a cell: Python compares each name with each function around it
 STAR = "*"  # stands for the names of `from x import *`, which nobody knows
 CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "remove"}
 CHANGES |= {"fill", "put", "resize", "reverse", "setdefault", "sort", "update"}
 FILLS = {"at", "copyto", "fill_diagonal", "heapify", "heappush", "place", "put", "put_along_axis"}
 FILLS |= {"putmask", "setattr", "shuffle"}  # they change their first argument
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+SCOPES = (*DEFINITIONS, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def statements(cells, answer, known):
@@ -112,6 +114,8 @@ def readable(source):
     source = without_commands(source)
     try:
         tree = ast.parse(source)
+        if sum(isinstance(node, SCOPES) for node in ast.walk(tree)) > MOST_SCOPES:
+            return False
         scope.free_names(source)
     except SyntaxError:
         return True  # the kernel will say what is wrong with it
