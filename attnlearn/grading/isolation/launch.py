@@ -42,7 +42,7 @@ def in_namespaces(limits, meeting, root, show, hide, scratch):
         writable = [(landlock.WRITE, path) for path in (scratch, namespaces.SHARED_MEMORY)]
         rest = [(landlock.READ, "/"), (landlock.USE, "/dev")]
         landlock.restrict([*rest, *writable, *((landlock.MEET, path) for path in meeting)])
-    seccomp.refuse(seccomp.ALWAYS, {})
+    seccomp.refuse(seccomp.ALWAYS, seccomp.SESSION)
 
 
 def by_landlock(limits, meeting, packages, show, names, scratch, other_user):

@@ -80,6 +80,8 @@ IN_SIGHT = {
     "inotify_add_watch": (254, 27),
     "fanotify_init": (300, 262),
 }
+# Linux shares a machine between sessions: in many, an answer would slow those of others.
+SESSION = {"setsid": (112, 157)}
 # These do nothing and say that all is well, for libraries insist: a copy of a file ends with the
 # first of them, a thread of ZeroMQ begins with the last.
 QUIET = {
@@ -105,7 +107,7 @@ QUIET = {
     "futimesat": (261, None),
     "utimensat": (280, 88),
     # who leaves the group of its kernel can hand over to a child faster than anybody can kill
-    "setsid": (112, 157),
+    **SESSION,
     "setpgid": (109, 154),
     # other processes of the same user would run slower
     "setpriority": (141, 140),
