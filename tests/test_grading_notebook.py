@@ -57,6 +57,7 @@ DAMAGED = {
     "other JSON": (b'{"a": 1}', "it has no list of cells"),
     "cells of text": (b'{"cells": ["a"], "nbformat": 4}', "it has no list of cells"),
     "nbformat 9": (changed(nbformat=9), "nbformat 9 is unknown"),
+    "nbformat long": (changed(nbformat="x" * 10**6), f"nbformat '{'x' * 19} is unknown"),
     "nbformat text": (changed(nbformat="four"), "nbformat 'four' is unknown"),
     "nbformat 3": (b'{"nbformat": 3, "worksheets": []}', "this is nbformat 3: open it in Jupyter"),
     "a merge conflict": (b'{"cells": [\n<<<<<<< HEAD\n', "a merge conflict is left"),

@@ -188,7 +188,9 @@ def _normal(notebook, path):
         how = "open it in Jupyter and save it (nbformat 4)"
         raise NotebookError(f"{path}: this is nbformat {version}: {how}")
     if version != 4:
-        raise NotebookError(f"{path}: nbformat {version!r} is unknown; save it as nbformat 4")
+        raise NotebookError(
+            f"{path}: nbformat {repr(version)[:20]} is unknown; save it as nbformat 4"
+        )
     cells = notebook.get("cells")
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         raise NotebookError(f"{path}: JSON, but not a notebook: it has no list of cells; {SAVE}")
