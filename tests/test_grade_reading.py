@@ -588,3 +588,11 @@ def test_nobody_hands_in_for_somebody_else(hers, his):
     found = students.by_student(papers, "90_demo")
     assert papers[:1] in found.values()
     assert not any(who.name == "Max" for who in found)
+
+
+@pytest.mark.parametrize(
+    "file", ["bob_102_assignsubmission_file_x", "Bob(102)_Submission attachment(s)_x"]
+)
+def test_a_name_within_that_of_canvas_tells_nothing(tmp_path, file):
+    theirs = {f"doe_101_7001_{file}.ipynb": b"", "bob_102_7002_x.ipynb": b""}
+    assert {*found(handed_in(tmp_path / "class", theirs))} == {("doe", "101"), ("bob", "102")}

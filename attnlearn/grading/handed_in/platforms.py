@@ -20,8 +20,9 @@ from . import copies
 GRADESCOPE = re.compile(r"submission_(?P<id>\d+)(/|$)")
 LIST = "submission_metadata.yml"  # Gradescope's, of names
 MOST_LISTS = 20
-# Names end as early as can be: what follows the first mark of a platform is the student's own.
-MOODLE = re.compile(r"(?P<name>[^/]+?)_(?P<id>\d+)_assignsubmission_[a-z]+")
+# Names end as early as can be, and none begins after Canvas's: what follows is the student's own.
+NO_CANVAS = r"(?![^_/]+_(LATE_)?\d+_\d+_)"
+MOODLE = re.compile(rf"{NO_CANVAS}(?P<name>[^/]+?)_(?P<id>\d+)_assignsubmission_[a-z]+")
 CANVAS = re.compile(  # a name has a letter: a date is none
     r"((?P<name>(?=[^_/]*[^\W\d_])[^_/]+?)(_LATE)?_(?P<id>\d+)|(LATE_)?(?P<anon>anon_[^\W_]{5}))"
     r"_(?P<when>\d+)_(?P<file>[^/]+)"
@@ -34,7 +35,9 @@ BLACKBOARD = re.compile(
 BRIGHTSPACE = re.compile(
     r"(?P<id>\d+)-\d+ - (?P<name>[^/]+?) ?- (?P<when>[^/-]*\b\d{4}\b[^/-]*?) ?(- |/)"
 )
-SAKAI = re.compile(r"(?P<name>[^/]+?)\((?P<id>[^/()]+)\)[/_]Submission attachment\(s\)[/_]")
+SAKAI = re.compile(
+    rf"{NO_CANVAS}(?P<name>[^/]+?)\((?P<id>[^/()]+)\)[/_]Submission attachment\(s\)[/_]"
+)
 ANYWHERE = (GRADESCOPE, MOODLE)
 BELOW = (BLACKBOARD, BRIGHTSPACE, SAKAI, CANVAS)  # the first name may be a folder of the teacher's
 
