@@ -8,6 +8,7 @@ from data.handed_in import GOOD_1, HELPED, HELPER, TOP_LEFT, code, filled
 
 from attnlearn.__main__ import main
 from attnlearn.grading import notebook, release, source
+from attnlearn.grading.handed_in import transplant
 
 pytestmark = pytest.mark.xdist_group(__name__)
 
@@ -167,6 +168,19 @@ def test_what_the_screen_says_is_no_accusation(request, compared, capsys):
     assert "demo-2  4" in shown
     assert "no proof of copying" in shown
     assert "a short answer says little" in shown.lower()
+
+
+def test_a_fault_of_ours_costs_one_student_and_is_told(request, tmp_path, monkeypatch, capsys):
+    def fails(*about):
+        raise RecursionError("too deep")
+
+    exercise = source.read(request.config.rootpath / ROOT / "solutions" / "90_demo.py")
+    for name in ("ana", "bo"):
+        content = filled(exercise, {"demo-1": GOOD_1, "demo-2": LONG})
+        notebook.write(tmp_path / "inbox" / f"{name}.ipynb", notebook.dumps(content))
+    monkeypatch.setattr(transplant, "transplant", fails)
+    assert main(call(request, tmp_path)) == 0
+    assert capsys.readouterr().err.count("no answers, RecursionError: too deep") == 2
 
 
 def test_a_huge_answer_is_left_out_and_named(request, tmp_path, capsys):
