@@ -16,11 +16,12 @@ _waiting = None
 def take(job):
     """The kernel that waits, or a new one."""
     global _waiting
-    kernel, _waiting = _waiting, None
-    if kernel and not (kernel.is_alive() and kernel.tables is job.tables):
-        _end(kernel)
-        kernel = None
-    return kernel or start.kernel(job)
+    kernel = _waiting
+    if kernel and kernel.is_alive() and kernel.tables is job.tables:
+        _waiting = None
+        return kernel
+    end()
+    return start.kernel(job)
 
 
 def prepare(job):
@@ -40,9 +41,5 @@ def end():
     global _waiting
     kernel, _waiting = _waiting, None
     if kernel:
-        _end(kernel)
-
-
-def _end(kernel):
-    kernel.stop()
-    folders.remove(kernel.home)
+        kernel.stop()
+        folders.remove(kernel.home)

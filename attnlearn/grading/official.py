@@ -98,14 +98,11 @@ class OfficialFile(ExerciseFile):
     def teardown(self):
         if hasattr(self, "kernel"):
             super().teardown()
-        self._end_all()
-
-    def _end_all(self):
-        processes.end_all(self.job.spared, ahead.process())
+        self.job.end_all()
 
     def revive(self):
         if not self.kernel.is_alive():
-            self._end_all()  # what the dead kernel has left behind
+            self.job.end_all()  # what the dead kernel has left behind
         super().revive()
 
     def run(self, source, at):

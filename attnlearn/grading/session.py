@@ -51,6 +51,10 @@ class Job:
         self.homes.append(kernel.home)
         return kernel
 
+    def end_all(self):
+        """Kill what our kernels have started, but not the one that waits for the next job."""
+        processes.end_all(self.spared, ahead.process())
+
 
 def run(job):
     """Run a job to its verdicts; when this returns, every process of the kernel is dead."""
@@ -65,7 +69,7 @@ def run(job):
         finally:
             if job.first:
                 job.first.stop()
-            processes.end_all(job.spared, ahead.process())
+            job.end_all()
             for home in job.homes:
                 folders.remove(home)
     return job

@@ -1,5 +1,7 @@
 """Which attempt of each student counts: the latest, or the best."""
 
+from collections import defaultdict
+
 from ..exports.grades import spreadsheet
 from .disk import GradebookError
 
@@ -30,9 +32,11 @@ def best(book, results):
     """(results, remarks): in place of each the student's best, of the same exercise."""
     if troubles := book.verify():
         raise GradebookError(f"{book.path}: {'; '.join(troubles)}")
-    found, remarks, attempts = [], [], book.attempts()
+    found, remarks, attempts = [], [], defaultdict(list)
+    for attempt in book.attempts():
+        attempts[attempt["key"]].append(attempt)
     for result in results:
-        own = [attempt for attempt in attempts if attempt["key"] == result["key"]]
+        own = attempts[result["key"]]
         same = [a for a in own if a["exercise"] == result["hashes"]["pristine"]]
         chosen = [book.result(attempt["id"]) for attempt in counting(same, "best")] or [result]
         found += chosen

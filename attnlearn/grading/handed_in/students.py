@@ -116,9 +116,8 @@ def _homes(papers, assignment):
     found = {}
     for paper in papers:
         if assignment.casefold() in paper.place.name.casefold():
-            words = re.split(r"[\W_]+", _own_name(paper.place.name, assignment))
-            is_version = all(map(VERSION.fullmatch, words))
-            found.setdefault(paper.place.parent, set()).add("" if is_version else tuple(words))
+            words = _words(_own_name(paper.place.name, assignment))
+            found.setdefault(paper.place.parent, set()).add("" if _is_version(words) else words)
     return {home for home, names in found.items() if len(names) == 1 or "" in names}
 
 
@@ -127,7 +126,7 @@ def _crowds(papers, assignment):
     found = {}
     for paper in papers:
         name = _own_name(paper.place.name, assignment)
-        if not all(map(VERSION.fullmatch, re.split(r"[\W_]+", name))):
+        if not _is_version(_words(name)):
             found.setdefault(paper.place.parent, set()).add(name)
     return {home for home, names in found.items() if len(names) > 1}
 
@@ -169,6 +168,15 @@ def _plain(file, folder, assignment, folder_is_student):
 def _own_name(name, assignment):
     """What a file's name says besides the assignment."""
     return re.sub(re.escape(assignment), "", copies.stem(name), flags=re.I).strip(" _-.")
+
+
+def _words(name):
+    return tuple(re.split(r"[\W_]+", name))
+
+
+def _is_version(words):
+    """Is no student's name among them?"""
+    return all(map(VERSION.fullmatch, words))
 
 
 def _apart(found):

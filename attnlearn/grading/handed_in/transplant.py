@@ -193,8 +193,7 @@ def _carry(result, task, cells, own, table):
 def _add(result, task, cell, at):
     place = len(result.content["cells"])
     role = {"attnlearn": {"role": "answer", "exercise": task}}
-    made = notebook.code_cell(f"{task}-answer-{place}", "", role)
-    result.content["cells"].append({**made, "source": cell["source"]})
+    _append(result, f"{task}-answer-{place}", cell["source"], role)
     result.answers[task][place] = cell["source"]
     result.origin[place] = at + 1
 
@@ -208,8 +207,13 @@ def _give_back(result, task, table):
     names = bound & scope.builtins_read(checks) - scope.read_in_functions(source)
     if names := sorted(names - {*table["defines"]}):
         text = f"for _ in {names}:\n    globals().pop(_, None)"
-        cell = notebook.code_cell(f"{task}-names", "")
-        result.content["cells"].append({**cell, "source": text})
+        _append(result, f"{task}-names", text)
+
+
+def _append(result, id, source, metadata=None):
+    """A cell whose source stays one text, as those of a submission do."""
+    cell = notebook.code_cell(id, "", metadata)
+    result.content["cells"].append({**cell, "source": source})
 
 
 def _answered(cell):
